@@ -1,0 +1,109 @@
+"""What every command shares: exit statuses, one-line errors, whole-file writes."""
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+CLEAN = 0
+FINDINGS = 1
+FAILED = 2
+
+
+class UserError(Exception):
+    """A failure that the user can act on; its text is the one line that is printed."""
+
+
+def ascii_line(text: str) -> str:
+    """`text` as one printable ASCII line, whatever it held."""
+    one_line = " ".join(text.split())
+    return one_line.encode("ascii", "backslashreplace").decode("ascii")
+
+
+def complain(program: str, text: str) -> None:
+    """Print one ASCII line `program: text` on stderr."""
+    with contextlib.suppress(OSError, ValueError):
+        print(f"{program}: {ascii_line(text)}", file=sys.stderr, flush=True)
+
+
+def run_command(program: str, body: Callable[[], int]) -> int:
+    """Run `body` and turn what a user can cause into an exit status and one line.
+
+    argparse ends by raising SystemExit; its status is returned, so that `main` never raises.
+    """
+    try:
+        status = body()
+        sys.stdout.flush()
+        return status
+    except UserError as error:
+        complain(program, str(error))
+    except KeyboardInterrupt:
+        complain(program, "interrupted")
+        return 130
+    except BrokenPipeError:
+        # The reader has left; python would complain once more when it flushes stdout at exit.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except ModuleNotFoundError as error:
+        complain(
+            program,
+            f"the Python package {error.name!r} is missing; install it with"
+            f" '{sys.executable} -m pip install {PIP_NAMES.get(error.name or '', error.name)}'",
+        )
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else FAILED
+    return FAILED
+
+
+PIP_NAMES = {"yaml": "pyyaml", "jinja2": "jinja2"}
+
+
+def write_whole(path: Path, text: str, *, overwrite: bool) -> None:
+    """Write `text` to `path` completely or not at all; raises UserError."""
+    write_whole_bytes(path, text.encode("utf-8"), overwrite=overwrite)
+
+
+def write_whole_bytes(path: Path, data: bytes, *, overwrite: bool) -> None:
+    """Write `data` to `path` completely or not at all, keeping the mode of a file it replaces.
+
+    Raises UserError. A symbolic link stays a link: the file that it names is written.
+    """
+    target = path.resolve()
+    if target.is_dir():
+        raise UserError(f"cannot write {path}: it is a folder")
+    if target.exists() and not overwrite:
+        raise UserError(f"{path} exists; add --force to replace it")
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", dir=target.parent)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+        os.chmod(name, target.stat().st_mode & 0o7777 if target.exists() else _new_file_mode())
+        if overwrite:
+            os.replace(name, target)
+        else:
+            # link() fails where a file has appeared since the check above; replace() would not.
+            try:
+                os.link(name, target)
+                os.unlink(name)
+            except FileExistsError:
+                raise UserError(f"{path} exists; add --force to replace it") from None
+            except OSError:
+                os.replace(name, target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        if isinstance(error, OSError):
+            raise UserError(f"cannot write {path}: {error.strerror}") from None
+        raise
+
+
+def _new_file_mode() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
