@@ -1,0 +1,182 @@
+"""Runs ast-grep: the only module that starts it.
+
+What ast-grep does that must not reach a user, and what this module does about it:
+
+* It ends with status 0 when a path is missing, skips files that are not UTF-8 or too large without
+  a word, and follows ignore files of the folders around. Here it only ever sees fresh files in a
+  folder of our own, and each of them must appear in its report of scanned files.
+* It prints matches in an order that changes between runs. They are sorted here.
+* Its offsets are bytes and its columns code points. Every character outside ASCII is replaced by
+  one ASCII character first, so that all three are the same number.
+* One ill file can end the whole run. A run that failed is repeated in halves, until the file that
+  fails stands alone and can be named.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from perf_timing._cli import UserError
+
+SUFFIX = {"python": ".py", "cuda": ".cpp"}
+OLDEST = (0, 51)
+TIMEOUT_S = 300
+INSTALL = f"{sys.executable} -m pip install 'ast-grep-cli>=0.51,<1'"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text to scan; `language` is "python" or "cuda"."""
+
+    language: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Match:
+    """A place where a rule document matched; offsets count code points of the text."""
+
+    start: int
+    end: int
+    rule_id: str
+    message: str = ""
+    replacement: str | None = None
+    replacement_start: int = 0
+    replacement_end: int = 0
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What came of one source: its matches in order, or the reason why it was not scanned."""
+
+    matches: tuple[Match, ...] = ()
+    failure: str = ""
+
+
+def to_ascii(text: str) -> str:
+    """`text` with one ASCII character for each character, so that offsets stay what they were."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return re.sub(r"[^\x01-\x7f]", lambda m: "X" if m[0].isalnum() else _plain(m[0]), text)
+
+
+def _plain(character: str) -> str:
+    return " " if character.isspace() or character in "\0\ufeff\u200b" else "_"
+
+
+@cache
+def executable() -> str:
+    """Path of an ast-grep that is new enough; raises UserError."""
+    beside = Path(sys.executable).parent
+    found = shutil.which("ast-grep", path=str(beside)) or shutil.which("ast-grep")
+    if found is None:
+        raise UserError(f"ast-grep is not installed; run {INSTALL}")
+    try:
+        run = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError) as error:
+        raise UserError(f"{found} does not start ({error}); run {INSTALL}") from None
+    version = re.search(r"(\d+)\.(\d+)", run.stdout)
+    if run.returncode or version is None:
+        raise UserError(f"{found} --version failed; run {INSTALL}")
+    if (int(version[1]), int(version[2])) < OLDEST:
+        raise UserError(f"{found} is version {version[0]}, too old; run {INSTALL}")
+    return found
+
+
+def scan(sources: Sequence[Source], documents: str) -> list[Scan]:
+    """Matches of all rule `documents` (YAML, several separated by `---`) in every source.
+
+    Raises UserError when ast-grep is absent, too old, or rejects the rules.
+    """
+    if not sources:
+        return []
+    executable()
+    results = _run(sources, documents)
+    if results is not None:
+        return results
+    if len(sources) == 1:
+        probe = _run([Source(sources[0].language, "pass\n")], documents)
+        if probe is None:
+            raise UserError("ast-grep fails on any file; reinstall it or this tool")
+        return [Scan(failure="ast-grep ended before it had read the whole file")]
+    middle = len(sources) // 2
+    return scan(sources[:middle], documents) + scan(sources[middle:], documents)
+
+
+def _run(sources: Sequence[Source], documents: str) -> list[Scan] | None:
+    """Results of one run, or None where the run did not end as it should."""
+    with tempfile.TemporaryDirectory(prefix="lint-timing-") as folder:
+        root = Path(folder) / "src"
+        root.mkdir()
+        rules = Path(folder) / "rules.yml"
+        rules.write_text(documents, encoding="utf-8")
+        for number, source in enumerate(sources):
+            name = f"{number:06d}{SUFFIX[source.language]}"
+            (root / name).write_bytes(to_ascii(source.text).encode("ascii"))
+        command = [executable(), "scan", "--rule", str(rules), "--json=stream"]
+        command += ["--inspect", "entity"]
+        for kind in ("hidden", "dot", "exclude", "global", "parent", "vcs"):
+            command += ["--no-ignore", kind]
+        try:
+            run = subprocess.run([*command, "."], cwd=root, capture_output=True, timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            return None
+        except OSError as error:
+            raise UserError(f"ast-grep does not start: {error}; run {INSTALL}") from None
+    stderr = run.stderr.decode("utf-8", "replace")
+    if run.returncode == 8 or "Cannot parse rule" in stderr:
+        raise UserError(f"ast-grep rejects the rules: {' '.join(stderr.split())[-300:]}")
+    if run.returncode not in (0, 1):
+        return None
+    return _collect(run.stdout, stderr, len(sources))
+
+
+def _collect(stdout: bytes, stderr: str, count: int) -> list[Scan] | None:
+    matches: list[list[Match]] = [[] for _ in range(count)]
+    try:
+        for line in stdout.splitlines():
+            record = json.loads(line)
+            matches[int(record["file"].rpartition("/")[2][:6])].append(_match(record))
+    except (ValueError, KeyError, IndexError):
+        return None
+    read = {int(n) for n in re.findall(r"entity\|file\|\S*?(\d{6})\.\w+: language=", stderr)}
+    empty = {int(n) for n in re.findall(r"(\d{6})\.\w+: skipped=emptyFile", stderr)}
+    if count == 1 and not read and not empty:
+        return None
+    return [
+        Scan(matches=tuple(sorted(set(found), key=_order)))
+        if number in read or number in empty
+        else Scan(failure=_reason(stderr, number))
+        for number, found in enumerate(matches)
+    ]
+
+
+def _reason(stderr: str, number: int) -> str:
+    why = re.search(rf"{number:06d}\.\w+: skipped=(\w+)", stderr)
+    return f"ast-grep skipped it ({why[1]})" if why else "ast-grep did not read it"
+
+
+def _order(match: Match) -> tuple[int, int, str, str]:
+    return match.start, -match.end, match.rule_id, match.message
+
+
+def _match(record: dict[str, Any]) -> Match:
+    place = record["range"]["byteOffset"]
+    changed = record.get("replacementOffsets") or {"start": 0, "end": 0}
+    return Match(
+        start=place["start"],
+        end=place["end"],
+        rule_id=record["ruleId"],
+        message=record.get("message") or "",
+        replacement=record.get("replacement"),
+        replacement_start=changed["start"],
+        replacement_end=changed["end"],
+    )

@@ -1,0 +1,127 @@
+"""Checks units against rules: one run of ast-grep, then the engine on the files that time."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from perf_timing.lint import astgrep, engine, facts
+from perf_timing.lint.catalog import Pattern, Rule
+from perf_timing.lint.model import Finding, Fix, Span, Unit
+
+MAX_CHARACTERS = 2_000_000
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """Findings in order of path, place and code; and the units that could not be checked, with why.
+
+    `parsed` counts the units that reached ast-grep; the others hold nothing that a rule looks for.
+    """
+
+    findings: tuple[Finding, ...]
+    unchecked: tuple[tuple[Unit, str], ...]
+    parsed: int = 0
+
+
+def check(units: Sequence[Unit], rules: Sequence[Rule]) -> CheckResult:
+    """Check every unit against the rules given. Raises UserError when ast-grep cannot be used."""
+    unchecked = [(unit, _too_large(unit)) for unit in units if _too_large(unit)]
+    wanted = [unit for unit in units if not _too_large(unit) and _may_match(unit, rules)]
+    sources = [astgrep.Source(unit.language, unit.text) for unit in wanted]
+    documents = [rule.documents for rule in rules if rule.documents]
+    if any(rule.check for rule in rules):
+        documents.append(facts.documents())
+    findings: set[Finding] = set()
+    scans = astgrep.scan(sources, "\n---\n".join(documents)) if documents else []
+    for unit, scan in zip(wanted, scans, strict=True):
+        if scan.failure:
+            unchecked.append((unit, scan.failure))
+            continue
+        try:
+            findings.update(_check_unit(unit, scan, rules))
+        except RecursionError:
+            unchecked.append((unit, "its code is nested too deeply"))
+    ordered = sorted(findings, key=lambda f: (f.path, f.line, f.column, f.code, f.message))
+    return CheckResult(tuple(ordered), tuple(unchecked), len(wanted))
+
+
+def _too_large(unit: Unit) -> str:
+    if len(unit.text) > MAX_CHARACTERS:
+        return f"it is larger than {MAX_CHARACTERS / 1e6:g} MB"
+    return ""
+
+
+def _may_match(unit: Unit, rules: Sequence[Rule]) -> bool:
+    engine_rules = any(rule.check for rule in rules)
+    if engine_rules and facts.TRIGGER[unit.language].search(unit.text):
+        return True
+    triggers = {r.trigger for r in rules if r.trigger and unit.language in r.languages}
+    return any(re.search(trigger, unit.text) for trigger in triggers)
+
+
+def _check_unit(unit: Unit, scan: astgrep.Scan, rules: Sequence[Rule]) -> Iterator[Finding]:
+    lines = facts.LineIndex(unit.text)
+    by_id = {p.rule_id: (rule, p) for rule in rules for p in rule.patterns}
+    for match in scan.matches:
+        if match.rule_id in by_id:
+            rule, pattern = by_id[match.rule_id]
+            if pattern.requires is None or pattern.requires.search(unit.text):
+                yield _pattern_finding(unit, lines, match, rule, pattern)
+    checks = [rule for rule in rules if rule.check and unit.language in rule.languages]
+    if not checks or not facts.TRIGGER[unit.language].search(unit.text):
+        return
+    source = engine.SourceFile(unit, facts.build_tree(unit.text, unit.language, scan.matches))
+    for rule in checks:
+        assert rule.check is not None
+        yield from _engine_findings(unit, lines, rule, rule.check(source))
+
+
+def _pattern_finding(
+    unit: Unit, lines: facts.LineIndex, match: astgrep.Match, rule: Rule, pattern: Pattern
+) -> Finding:
+    fixes = ()
+    changed = unit.text[match.replacement_start : match.replacement_end]
+    if match.replacement is not None and changed.isascii():
+        safe = rule.fix == "safe"
+        fix = Fix(match.replacement_start, match.replacement_end, match.replacement, safe)
+        fixes = (fix,)
+    span = lines.span(match.start, match.end)
+    message = " ".join(match.message.split())
+    return _finding(unit, rule, span, message, pattern.note, pattern.severity, fixes=fixes)
+
+
+def _engine_findings(
+    unit: Unit, lines: facts.LineIndex, rule: Rule, reports: Iterable[engine.Report]
+) -> Iterator[Finding]:
+    for report in reports:
+        span = lines.span(report.node.start, report.node.end)
+        related = tuple(lines.span(n.start, n.end, text) for n, text in report.related)
+        note = report.note or rule.note
+        yield _finding(unit, rule, span, report.message, note, rule.severity, related)
+
+
+def _finding(
+    unit: Unit,
+    rule: Rule,
+    span: Span,
+    message: str,
+    note: str,
+    severity: str,
+    related: tuple[Span, ...] = (),
+    fixes: tuple[Fix, ...] = (),
+) -> Finding:
+    return Finding(
+        rule=rule.name,
+        code=rule.code,
+        severity=severity,
+        path=unit.path,
+        line=span.line,
+        column=span.column,
+        end_line=span.end_line,
+        end_column=span.end_column,
+        message=message.encode("ascii", "backslashreplace").decode("ascii"),
+        note=" ".join(note.split()),
+        related=related,
+        url=rule.url,
+        fixes=fixes,
+    )
