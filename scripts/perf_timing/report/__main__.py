@@ -1,0 +1,5 @@
+"""`python -m perf_timing.report`."""
+
+from perf_timing.report import main
+
+raise SystemExit(main())

@@ -1,0 +1,293 @@
+"""Two records side by side: what forbids it, the ratio, the verdict, and what weakens it."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from perf_timing._cli import UserError
+from perf_timing.report.estimates import (
+    Interval,
+    Ratio,
+    median,
+    median_ci95,
+    ratio_of_medians,
+    verdict,
+)
+from perf_timing.report.record import Flag, Record, read_flags
+
+# The figure is not the operation's device time, so no verdict can rest on it.
+WITHHOLDING = {
+    "host-bound": "the figure is launch cost",
+    "below-floor": "the figure is below what the method can resolve",
+    "above-peak": "the figure is faster than the device can be",
+    "other-stream": "work is missing from the figure",
+    "synchronizes": "the figure holds host waits",
+    "cached-result": "the call returned an earlier result",
+    "empty-work": "the call did no device work",
+}
+
+DATA_BOUND_SHARE = 0.2  # of the step time, spent waiting for data
+CLOCK_DRIFT = 0.02
+
+ALLOWABLE = ("device", "cache", "method")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Candidate against baseline. `ratio` is candidate time / baseline time.
+
+    `verdict` is "undecided" where `withheld` says why; `interval_verdict` is what the interval
+    alone would have said. `notes` weaken the verdict without withholding it.
+    """
+
+    baseline: str
+    candidate: str
+    quantity: str
+    ratio: Ratio | None
+    margin: float
+    verdict: str
+    interval_verdict: str
+    withheld: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    paired: bool = False
+    rate_ratio: float | None = field(default=None)  # items/s of candidate over baseline, of loops
+
+
+def all_flags(record: Record) -> tuple[Flag, ...]:
+    """Flags that the record carries, and those that its own figures call for."""
+    flags = list(record.flags)
+    carried = {flag.code for flag in flags}
+    for flag in _found_flags(record):
+        if flag.code not in carried:
+            flags.append(flag)
+    return tuple(flags)
+
+
+def _found_flags(record: Record) -> list[Flag]:
+    data = record.data
+    found = []
+    if data.get("host_bound"):
+        found.append(Flag("host-bound", "launch cost, not device time: use cuda-graph"))
+    if data.get("converged") is False:
+        found.append(Flag("not-converged", "the interval is wider than was asked for"))
+    found += _above_peak(data)
+    clocks = _clock_trace(record)
+    if len(clocks) > 1 and max(clocks) > (1 + CLOCK_DRIFT) * min(clocks):
+        text = f"SM clock moved between {min(clocks):.0f} and {max(clocks):.0f} MHz"
+        found.append(Flag("clock-drift", text))
+    share = data.get("data_wait_share")
+    if share is not None and share > DATA_BOUND_SHARE:
+        text = f"{share * 100:.1f} % of step time is data wait, over {DATA_BOUND_SHARE * 100:g} %"
+        found.append(Flag("data-bound", text))
+    ranks, size = data.get("ranks"), data.get("world_size")
+    if ranks is not None and size is not None and len(ranks) < size:
+        missing = sorted(set(range(min(int(size), 4096))) - {int(r["rank"]) for r in ranks})
+        names = ", ".join(map(str, missing[:16])) + (", ..." if len(missing) > 16 else "")
+        found.append(Flag("missing-ranks", f"no answer from rank {names}"))
+    if data.get("outputs_match") is False:
+        found.append(Flag("outputs-differ", "the variants do not compute the same"))
+    return found
+
+
+def _above_peak(data: Any) -> list[Flag]:
+    """A rate above the peak cannot be true, save for bytes that a warm cache holds."""
+    found = []
+    for key, work, unit in (("gb_per_s", "bytes", "GB/s"), ("tflop_per_s", "flops", "TFLOP/s")):
+        rate, peak = throughput(data, key), data.get(f"peak_{key}")
+        if rate and peak and rate > peak and not (work == "bytes" and data.get("cache") != "cold"):
+            text = f"{rate:.4g} {unit} is more than the device's peak of {peak:.4g}"
+            found.append(Flag("above-peak", text))
+    return found
+
+
+def throughput(data: Any, key: str) -> float | None:
+    """GB/s or TFLOP/s (`key` is "gb_per_s" or "tflop_per_s") from the median of an op's samples."""
+    work, scale = {"gb_per_s": ("bytes", 1e3), "tflop_per_s": ("flops", 1e6)}[key]
+    amount = data.get(work)
+    middle = median(data["samples_us"]) if amount and "samples_us" in data else 0.0
+    return amount / (middle * scale) if amount and middle > 0 else None
+
+
+def _clock_trace(record: Record) -> list[float]:
+    return [point[1] for point in record.data.get("clock_trace") or () if point[1] > 0]
+
+
+def compare(
+    baseline: Record, candidate: Record, *, margin: float, allow_different: Collection[str] = ()
+) -> Comparison:
+    """Candidate against baseline; raises UserError where they cannot be compared."""
+    _refuse_unlike(baseline, candidate, allow_different)
+    quantity, scale = "time per call", 1.0
+    rate_ratio = None
+    if baseline.kind == "loop":
+        quantity, scale = _loop_quantity(baseline, candidate)
+        rates = baseline.data.get("items_per_s"), candidate.data.get("items_per_s")
+        rate_ratio = rates[1] / rates[0] if rates[0] and rates[1] else None
+    ratio, withheld = _ratio(baseline, candidate, scale)
+    said = verdict(ratio.interval if ratio else None, margin)
+    clocks_reason, notes = _clock_evidence(baseline, candidate, ratio, said, margin)
+    withheld += clocks_reason
+    for record in (baseline, candidate):
+        for flag in all_flags(record):
+            reason = WITHHOLDING.get(flag.code)
+            if reason:
+                withheld.append(f"{record.label} is {flag.code}: {reason}")
+            else:
+                notes.append(f"{record.label} is flagged {flag.code}")
+    return Comparison(
+        baseline=baseline.label,
+        candidate=candidate.label,
+        quantity=quantity,
+        ratio=ratio,
+        margin=margin,
+        verdict="undecided" if withheld else said,
+        interval_verdict=said,
+        withheld=tuple(withheld),
+        notes=tuple(notes + _differences(baseline, candidate, allow_different)),
+        rate_ratio=rate_ratio,
+    )
+
+
+def _ratio(baseline: Record, candidate: Record, scale: float) -> tuple[Ratio | None, list[str]]:
+    try:
+        ratio = ratio_of_medians(baseline.samples_us, candidate.samples_us)
+    except ValueError:
+        return None, ["a median of zero has no ratio"]
+    if ratio.interval is None:
+        lone = [
+            f"{record.label} has no 95 % interval: "
+            + ("too few samples" if len(record.samples_us) < 6 else "its samples drift")
+            for record in (baseline, candidate)
+            if median_ci95(record.samples_us) is None
+        ]
+        return Ratio(ratio.value * scale, None), lone or ["the medians have no ratio"]
+    bounds = Interval(ratio.interval.low * scale, ratio.interval.high * scale)
+    return Ratio(ratio.value * scale, bounds), []
+
+
+def _loop_quantity(baseline: Record, candidate: Record) -> tuple[str, float]:
+    """What is compared of two loops: steps, or items where the steps differ in size."""
+    sizes = []
+    for record in (baseline, candidate):
+        items, steps = record.data.get("items"), record.data.get("steps")
+        sizes.append(items / steps if items and steps else None)
+    before, after = sizes
+    if before is None or after is None or abs(after / before - 1) < 1e-3:
+        return "step time", 1.0
+    return f"time per item ({before:.6g} and {after:.6g} items a step)", before / after
+
+
+def _refuse_unlike(baseline: Record, candidate: Record, allow: Collection[str]) -> None:
+    pair = f"{baseline.path} and {candidate.path}"
+    if baseline.kind != candidate.kind or baseline.kind == "compare":
+        kinds = f"kinds {baseline.kind} and {candidate.kind}"
+        raise UserError(f"cannot compare {pair}: {kinds}; --no-compare only shows them")
+    for what, before, after in _conditions(baseline, candidate):
+        if before != after and what not in allow:
+            raise UserError(
+                f"cannot compare {pair}: {what} is {before} and {after};"
+                f" --allow-different {what} compares all the same, --no-compare only shows them"
+            )
+
+
+def _conditions(baseline: Record, candidate: Record) -> list[tuple[str, str, str]]:
+    """(condition, its value in baseline, in candidate) of what has to be alike."""
+    found = []
+    for key in ("name", "sm_count", "memory_bytes", "compute_capability"):
+        before, after = baseline.device(key), candidate.device(key)
+        if key == "name" or (before is not None and after is not None and before != after):
+            prefix = "" if key == "name" else f"{key} "
+            sides = [f"{prefix}{value or 'unknown'}" for value in (before, after)]
+            found.append(("device", sides[0], sides[1]))
+    for key, what in (("cache", "cache"), ("cache_method", "cache"), ("method", "method")):
+        before, after = baseline.data.get(key), candidate.data.get(key)
+        if key != "cache_method" or (before and after):
+            found.append((what, str(before or "not stated"), str(after or "not stated")))
+    return found
+
+
+def _clock_evidence(
+    baseline: Record, candidate: Record, ratio: Ratio | None, said: str, margin: float
+) -> tuple[list[str], list[str]]:
+    """Reasons to withhold and notes from SM clocks.
+
+    A difference that is gone when the times are counted in cycles may be one of clocks; one that
+    is gone when they are not may be hidden by them. A verdict has to hold both ways.
+    """
+    before, after = _typical_clock(baseline), _typical_clock(candidate)
+    if not before or not after or abs(after / before - 1) <= CLOCK_DRIFT or ratio is None:
+        return [], []
+    text = f"the SM clock was {before:.0f} MHz for the baseline and {after:.0f} MHz here"
+    if ratio.interval is None:
+        return [], [text]
+    factor = after / before
+    in_cycles = Interval(ratio.interval.low * factor, ratio.interval.high * factor)
+    text += f"; counted in cycles the verdict is {verdict(in_cycles, margin)}"
+    beside_samples = _clock_trace(baseline) and _clock_trace(candidate)
+    if verdict(in_cycles, margin) == said or not beside_samples:
+        return [], [text]
+    return [text], []
+
+
+def _typical_clock(record: Record) -> float | None:
+    """Median SM clock in MHz while the samples were taken, else the one right after them."""
+    trace = _clock_trace(record)
+    if trace:
+        return median(trace)
+    after = (record.data.get("clocks") or {}).get("after") or {}
+    return after.get("sm_mhz")
+
+
+def _differences(baseline: Record, candidate: Record, allowed: Collection[str]) -> list[str]:
+    """What differs between two records and does not forbid the comparison."""
+    pairs: list[tuple[str, Any, Any]] = [
+        (what, b, c) for what, b, c in _conditions(baseline, candidate) if what in allowed
+    ]
+    pairs += [
+        (key, baseline.data.get(key), candidate.data.get(key))
+        for key in ("dims", "bytes", "flops", "world_size", "calls_per_sample")
+    ]
+    pairs += [(key, baseline.device(key), candidate.device(key)) for key in ("driver", "uuid")]
+    first, second = baseline.data.get("versions") or {}, candidate.data.get("versions") or {}
+    pairs += [(key, first.get(key), second.get(key)) for key in sorted({*first, *second})]
+    return [
+        f"{what} differs: {before} and {after}"
+        for what, before, after in pairs
+        if before is not None and after is not None and before != after
+    ]
+
+
+def recorded_pairs(record: Record, margin: float | None = None) -> list[Comparison]:
+    """The paired comparisons of a record of kind compare.
+
+    `margin` replaces the record's own; then the verdict is made anew from the recorded interval.
+    """
+    flags = {v["name"]: read_flags(v) for v in record.data["variants"]}
+    own = record.data.get("margin")
+    shared = list(all_flags(record))
+    result = []
+    for pair in record.data["pairs"]:
+        low, high = pair["ratio_ci95_low"], pair["ratio_ci95_high"]
+        interval = None if low is None else Interval(low, high)
+        said = pair["verdict"] if margin is None else verdict(interval, margin)
+        concerned = [(record.label, flag) for flag in shared]
+        for name in (pair["baseline"], pair["candidate"]):
+            concerned += [(name, flag) for flag in flags[name]]
+        reasons = [(name, f.code, WITHHOLDING.get(f.code)) for name, f in concerned]
+        withheld = tuple(f"{name} is {code}: {why}" for name, code, why in reasons if why)
+        value = pair["ratio_median"]
+        result.append(
+            Comparison(
+                baseline=pair["baseline"],
+                candidate=pair["candidate"],
+                quantity="time per call",
+                ratio=None if value is None else Ratio(value, interval),
+                margin=margin if margin is not None else own if own is not None else 0.01,
+                verdict="undecided" if withheld else said,
+                interval_verdict=said,
+                withheld=withheld,
+                notes=tuple(f"{name} is flagged {code}" for name, code, why in reasons if not why),
+                paired=True,
+            )
+        )
+    return result
