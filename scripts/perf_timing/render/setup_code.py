@@ -1,0 +1,106 @@
+"""What a user's set-up code needs before it can stand inside a rendered script."""
+
+import ast
+from dataclasses import dataclass
+
+from perf_timing._cli import UserError
+
+
+@dataclass(frozen=True)
+class SetupCode:
+    """`code` to insert, its `from __future__` lines, and the names that it binds."""
+
+    code: str
+    future: str
+    bound: frozenset[str]
+    dropped_main: bool
+
+
+def prepare(code: str, *, flag: str = "--setup") -> SetupCode:
+    """Split `code`: __future__ imports go to the top, a `__main__` block is left out.
+
+    A `__main__` block would run in the rendered script, which is a main program itself.
+    """
+    tree = ast.parse(code)
+    lines = code.split("\n")
+    future: list[str] = []
+    dropped = False
+    for node in tree.body:
+        is_future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
+        is_main = isinstance(node, ast.If) and _tests_main(node.test)
+        if not (is_future or is_main):
+            continue
+        if is_future:
+            future.append(ast.unparse(node))
+        dropped = dropped or is_main
+        _blank(lines, node, flag)
+    cleaned = "\n".join(lines).strip("\n")
+    return SetupCode(
+        cleaned + "\n" if cleaned.strip() else "",
+        "\n".join(future),
+        frozenset(bound_names(tree)),
+        dropped,
+    )
+
+
+def _blank(lines: list[str], node: ast.stmt, flag: str) -> None:
+    assert node.end_lineno is not None
+    for index in range(node.lineno - 1, node.end_lineno):
+        lines[index] = ""
+
+
+def _tests_main(test: ast.expr) -> bool:
+    return (
+        isinstance(test, ast.Compare)
+        and len(test.ops) == 1
+        and isinstance(test.ops[0], ast.Eq)
+        and {ast.unparse(test.left), ast.unparse(test.comparators[0])}
+        == {"__name__", "'__main__'"}
+    )
+
+
+def bound_names(tree: ast.Module) -> set[str]:
+    """Names that the module binds at its top level, in any block that is not a function."""
+    found: set[str] = set()
+    pending: list[ast.AST] = list(tree.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import):
+            # `import torch` binds what the rendered script binds as well: no clash.
+            found |= {
+                alias.asname or alias.name.split(".")[0]
+                for alias in node.names
+                if alias.asname not in (None, alias.name) or "." in alias.name and alias.asname
+            }
+        elif isinstance(node, ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.Lambda):
+            continue
+        else:
+            pending.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def names_read(*expressions: str) -> list[str]:
+    """Names that the expressions read, in order of appearance, without repeats."""
+    found: dict[str, None] = {}
+    for expression in expressions:
+        for node in ast.walk(ast.parse(expression, mode="eval")):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                found.setdefault(node.id)
+    return list(found)
+
+
+def refuse_clash(setup: SetupCode, rendered: str, flag: str) -> None:
+    """Raise UserError when the set-up binds a name that the rendered script defines itself."""
+    own = bound_names(ast.parse(rendered)) | {"torch"}
+    clash = sorted(own & setup.bound)
+    if clash:
+        raise UserError(
+            f"{flag} binds {', '.join(clash)}, which the rendered code uses itself;"
+            " rename it there"
+        )
