@@ -6,6 +6,8 @@ from typing import Any
 
 from perf_timing._cli import UserError
 from perf_timing.report.estimates import (
+    MIN_SAMPLES_FOR_INTERVAL,
+    SAMPLES_THAT_SHOW_DRIFT,
     Interval,
     Ratio,
     median,
@@ -128,6 +130,10 @@ def compare(
     clocks_reason, notes = _clock_evidence(baseline, candidate, ratio, said, margin)
     withheld += clocks_reason
     for record in (baseline, candidate):
+        if MIN_SAMPLES_FOR_INTERVAL <= len(record.samples_us) < SAMPLES_THAT_SHOW_DRIFT:
+            notes.append(
+                f"{record.label} has {len(record.samples_us)} samples, too few to show drift"
+            )
         for flag in all_flags(record):
             reason = WITHHOLDING.get(flag.code)
             if reason:
@@ -156,7 +162,11 @@ def _ratio(baseline: Record, candidate: Record, scale: float) -> tuple[Ratio | N
     if ratio.interval is None:
         lone = [
             f"{record.label} has no 95 % interval: "
-            + ("too few samples" if len(record.samples_us) < 6 else "its samples drift")
+            + (
+                f"fewer than {MIN_SAMPLES_FOR_INTERVAL} samples"
+                if len(record.samples_us) < MIN_SAMPLES_FOR_INTERVAL
+                else "its samples drift"
+            )
             for record in (baseline, candidate)
             if median_ci95(record.samples_us) is None
         ]

@@ -26,6 +26,9 @@ from typing import NamedTuple
 # Fewer samples have no 95 % interval of the median: the range of five covers it in 93.75 %.
 MIN_SAMPLES_FOR_INTERVAL = 6
 
+# Fewer samples cannot show how they depend on each other; their range is the interval at most.
+SAMPLES_THAT_SHOW_DRIFT = 20
+
 # A picosecond, in us: light crosses a third of a millimetre. Less is no time that was measured.
 _NO_TIME_US = 1e-6
 
@@ -112,8 +115,9 @@ def median_ci95(samples: Sequence[float]) -> Interval | None:
         return None
     ordered = sorted(samples)
     rank = min(_independent_rank(n), _dependent_rank(samples, quantile(ordered, 0.5)))
-    if rank < 1:
+    if rank < 1 and n >= SAMPLES_THAT_SHOW_DRIFT:
         return None
+    rank = max(rank, 1)
     half_step = resolution(ordered) / 2
     return Interval(ordered[rank - 1] - half_step, ordered[n - rank] + half_step)
 

@@ -2,8 +2,9 @@
 
 import io
 import logging
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from perf_timing.report import figures
@@ -33,6 +34,7 @@ class _Series:
     time_s: list[float] | None = None
     clock: list[tuple[float, float]] = field(default_factory=list)
     main: bool = True
+    colour: str = ""
 
 
 def draw(records: Sequence[Record], comparisons: Sequence[Comparison], form: str) -> bytes:
@@ -40,7 +42,7 @@ def draw(records: Sequence[Record], comparisons: Sequence[Comparison], form: str
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # a cache folder is none of our news
     from matplotlib.figure import Figure
 
-    series = [one for record in records for one in _series(record)]
+    series = _coloured([one for record in records for one in _series(record)])
     timed = all(one.time_s for one in series)
     heights = {"samples": 3.2, "distribution": 2.8}
     if timed and any(one.clock for one in series):
@@ -62,8 +64,15 @@ def draw(records: Sequence[Record], comparisons: Sequence[Comparison], form: str
         panel.spines[["top", "right"]].set_visible(False)
         panel.tick_params(labelsize=8)
     stream = io.BytesIO()
-    figure.savefig(stream, format=form)
+    with warnings.catch_warnings():
+        # A name in a script that the font lacks is drawn as boxes; stderr is for failures.
+        warnings.filterwarnings("ignore", message="Glyph")
+        figure.savefig(stream, format=form)
     return stream.getvalue()
+
+
+def _coloured(series: Sequence[_Series]) -> list[_Series]:
+    return [replace(one, colour=_COLOURS[i % len(_COLOURS)]) for i, one in enumerate(series)]
 
 
 def _title(records: Sequence[Record]) -> str:
@@ -74,8 +83,9 @@ def _title(records: Sequence[Record]) -> str:
 
 
 def _plain(text: str) -> str:
-    # "$" would begin a formula, and the font lacks most of what is not ASCII.
-    return figures.printable(text).replace("$", r"\$")
+    """`text` with nothing that matplotlib reads: formulas in "$", labels hidden by a first "_"."""
+    line = figures.printable(text).replace("$", r"\$")
+    return f" {line}" if line.startswith("_") else line
 
 
 def _short(text: str, most: int) -> str:
@@ -97,11 +107,11 @@ def _series(record: Record) -> list[_Series]:
 
 def _draw_time(panel: Any, series: Sequence[_Series], timed: bool, unit: str, scale: float) -> None:
     low, high = _limits(series, scale)
-    for index, one in enumerate(series):
+    for one in series:
         places = one.time_s if timed and one.time_s else list(range(len(one.samples_us)))
         step = max(1, len(places) // _MOST_POINTS)
         points = list(zip(places, [value / scale for value in one.samples_us], strict=True))
-        _draw_points(panel, points[::step], (low, high), _colour(index), one.name)
+        _draw_points(panel, points[::step], (low, high), one.colour, one.name)
     panel.set_ylim(low, high)
     panel.set_xlabel("seconds since the first sample" if timed else "sample", fontsize=8)
     panel.set_ylabel(f"time, {unit}", fontsize=8)
@@ -121,25 +131,26 @@ def _draw_points(
     name: str,
 ) -> None:
     low, high = limits
+    inset = 0.02 * (high - low)
     for marker, size, kept in (
         (".", 3.5, [(x, y) for x, y in points if low <= y <= high]),
-        ("^", 5, [(x, high) for x, y in points if y > high]),
-        ("v", 5, [(x, low) for x, y in points if y < low]),
+        ("^", 5, [(x, high - inset) for x, y in points if y > high]),
+        ("v", 5, [(x, low + inset) for x, y in points if y < low]),
     ):
         if not kept and marker != ".":
-            continue  # an empty line outside the axes breaks the layout
+            continue
         panel.plot(
             [x for x, _ in kept], [y for _, y in kept], marker, color=colour, markersize=size,
-            alpha=0.6, clip_on=marker == ".",
+            alpha=0.6,
             label=_short(_plain(name), 40) if marker == "." else None,
         )  # fmt: skip
 
 
 def _draw_clock(panel: Any, above: Any, series: Sequence[_Series]) -> None:
-    for index, one in enumerate(series):
+    for one in series:
         if one.clock:
             times, clocks = zip(*one.clock, strict=True)
-            panel.plot(times, clocks, ".-", color=_colour(index), linewidth=1, markersize=3)
+            panel.plot(times, clocks, ".-", color=one.colour, linewidth=1, markersize=3)
     panel.sharex(above)
     panel.margins(y=0.25)
     panel.set_ylabel("SM clock, MHz", fontsize=8)
@@ -161,19 +172,17 @@ def _limits(series: Sequence[_Series], scale: float) -> tuple[float, float]:
 
 
 def _draw_distribution(panel: Any, series: Sequence[_Series], unit: str, scale: float) -> None:
-    for index, one in enumerate(series):
+    for one in series:
         ordered = sorted(one.samples_us)
         shares = [(rank + 1) / len(ordered) * 100 for rank in range(len(ordered))]
         step = max(1, len(ordered) // _MOST_POINTS)
         values = [value / scale for value in ordered]
-        panel.step(
-            values[::step], shares[::step], where="post", color=_colour(index), linewidth=1.5
-        )
+        panel.step(values[::step], shares[::step], where="post", color=one.colour, linewidth=1.5)
         middle, bounds = quantile(ordered, 0.5), median_ci95(one.samples_us)
-        panel.plot([middle / scale], [50], "o", color=_colour(index), markersize=5)
+        panel.plot([middle / scale], [50], "o", color=one.colour, markersize=5)
         if bounds:
             panel.axvspan(
-                bounds.low / scale, bounds.high / scale, color=_colour(index), alpha=0.18, lw=0
+                bounds.low / scale, bounds.high / scale, color=one.colour, alpha=0.18, lw=0
             )
     limits = _limits(series, scale)
     panel.set_xlim(*limits)
@@ -225,7 +234,3 @@ def _draw_comparisons(panel: Any, comparisons: Sequence[Comparison]) -> None:
 
 def _percent(ratio: float) -> float:
     return (ratio - 1) * 100
-
-
-def _colour(index: int) -> str:
-    return _COLOURS[index % len(_COLOURS)]

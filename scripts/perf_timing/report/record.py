@@ -366,7 +366,8 @@ def load(path: str | Path, label: str | None = None) -> Record:
         raise UserError(f"{path}: {error}") from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
-        cut = error.pos >= len(text.rstrip())
+        ends = text.rstrip().endswith("}") and error.pos < len(text.rstrip())
+        cut = text.lstrip().startswith("{") and not ends
         hint = "the file is cut short" if cut else "write one JSON object a file"
         raise UserError(f"{path}: not JSON at {place} ({error.msg}); {hint}") from None
     except (RecursionError, ValueError):  # nested without end, or an integer of 5,000 digits
