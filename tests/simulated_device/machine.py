@@ -223,7 +223,7 @@ class Machine:
         model = self.model
         mhz = model.boost_mhz
         ramp, loaded = model.ramp_ms * 1e3, self.last_busy_end - self.load_began
-        if loaded < ramp:
+        if 0 <= loaded < ramp:
             mhz *= model.ramp_start + (1.0 - model.ramp_start) * loaded / ramp
         return min(mhz, self._cap_mhz())
 
@@ -256,12 +256,15 @@ class Machine:
             return self.model.idle_mhz
         return self.sm_mhz()
 
-    def _account(self, start: float, end: float) -> None:
+    def _begin_load(self, start: float) -> None:
+        """Before the clock is read for work that starts now: a long idle time restarts the ramp."""
         idle = start - self.last_busy_end
-        if idle > self.model.idle_reset_s * 1e6:
-            self.load_began = self.last_busy_end = start
         if idle > 0:
             self.heat_us = max(0.0, self.heat_us - idle)
+        if idle > self.model.idle_reset_s * 1e6:
+            self.load_began = self.last_busy_end = start
+
+    def _account(self, start: float, end: float) -> None:
         added = max(0.0, end - max(start, self.last_busy_end))
         self.heat_us += added
         self.busy_us += added
@@ -304,8 +307,9 @@ class Machine:
             self._capture_node(kernel, stream)
             return
         self._admit()
-        scale = 1.0 if kernel.fixed_time else self.model.boost_mhz / self.sm_mhz()
         start = max(self.now + self.model.submit_latency_us, stream.tail_us + self._gap(stream))
+        self._begin_load(start)
+        scale = 1.0 if kernel.fixed_time else self.model.boost_mhz / self.sm_mhz()
         end = start + self.noisy(self.nominal_us(kernel) * scale)
         self._account(start, end)
         self._enqueued(stream, "kernel", end)
@@ -480,6 +484,7 @@ class Machine:
         for node in graph.nodes if len(graph.nodes) < 64 else ():
             self.executed[node.kernel.name] = self.executed.get(node.kernel.name, 0) + 1
         begin = start + self.model.graph_start_us
+        self._begin_load(begin)
         scale = self.model.boost_mhz / self.sm_mhz()
         if self.trace is None:
             end = begin + self._noisy_total(spans, total) * scale

@@ -1,7 +1,7 @@
 """Parameters of the simulated GPU and of its host.
 
 The defaults are figures measured on an H200 (torch 2.11, CUDA 13.0): launch costs, the event floor,
-the gaps between kernels, L2 size and clocks. Times are in microseconds unless the name says otherwise.
+the gaps between kernels, L2 size, clocks. Times are in microseconds unless the name says otherwise.
 """
 
 from __future__ import annotations

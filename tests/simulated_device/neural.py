@@ -52,6 +52,9 @@ class Module:
     def parameters(self) -> Iterator[Tensor]:
         return (parameter for _, parameter in self.named_parameters())
 
+    def buffers(self) -> Iterator[Tensor]:
+        return iter(())
+
     def to(self, *args: Any, **kwargs: Any) -> Module:
         for module in self.modules():
             for name, value in list(vars(module).items()):

@@ -95,6 +95,7 @@ def module() -> types.ModuleType:
     built.nvmlDeviceGetCurrentClocksThrottleReasons = lambda h: _reasons()
     built.nvmlDeviceGetTemperature = lambda h, kind: _temperature()
     built.nvmlDeviceGetTemperatureV = lambda h, kind: _temperature()
+    built.nvmlDeviceGetMemoryBusWidth = lambda h: 6144
     built.nvmlDeviceGetPowerUsage = lambda h: _power_mw()
     built.nvmlDeviceGetEnforcedPowerLimit = lambda h: 700_000
     built.nvmlDeviceGetUtilizationRates = lambda h: types.SimpleNamespace(gpu=100, memory=50)

@@ -110,7 +110,8 @@ def run_script(
         os.chdir(folder)
         for name, text in (files or {}).items():
             pathlib.Path(name).write_text(text)
-        os.environ.update(environ or {})
+        # Programs such as nvidia-smi would tell of this machine's device.
+        os.environ.update({"PATH": folder, **(environ or {})})
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             if machine.model.prepare is not None:
                 machine.model.prepare(machine)
@@ -121,6 +122,10 @@ def run_script(
             if path.is_file() and path.stat().st_size < 50_000_000
         }
     return Result(out.getvalue(), err.getvalue(), code, _record(written), machine, written, error)
+
+
+def _show_warning(message: Any, category: Any, filename: str, line: int, *_: Any) -> None:
+    print(f"{filename}:{line}: {category.__name__}: {message}", file=sys.stderr)
 
 
 def _execute(source: str, argv: list[str]) -> tuple[int, BaseException | None]:
@@ -134,6 +139,7 @@ def _execute(source: str, argv: list[str]) -> tuple[int, BaseException | None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
+            warnings.showwarning = _show_warning
             exec(compile(source, argv[0], "exec"), main.__dict__)
         return 0, None
     except SystemExit as stop:

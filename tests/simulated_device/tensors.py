@@ -1,8 +1,8 @@
 """Simulated tensors: shapes, types and memory are real, contents are one representative value.
 
-A tensor holds the single float that all its elements would have, and every operation applies itself to
-that float: two ways of computing one result agree, a stale result differs from a fresh one, and NaN
-poison spreads.
+A tensor holds the single float that all its elements would have, and every operation applies
+itself to that float: two ways of computing one result agree, a stale result differs from a fresh
+one, and NaN poison spreads.
 """
 
 from __future__ import annotations
