@@ -23,8 +23,6 @@ TIMERS = {"timeit": "_ipython_timeit", "time": "_ipython_time"}
 _PYTHON_MAGICS = frozenset(
     ("capture", "prun", "memit", "mprun", "lprun", "python3", "py", "pypy", "debug")
 )
-    ["capture", "prun", "memit", "mprun", "lprun", "python3", "py", "pypy", "debug"]
-)
 _CUDA_MAGICS = re.compile(r"(cu|cuda\w*|nvcc\w*|cpp|c\+\+)$")
 _OPTIONS = re.compile(r"(?:-[nrp]\s*\d+\s+|-[tcqvo]+\s+|--no-raise-error\s+)*")
 
