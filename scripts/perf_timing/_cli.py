@@ -76,6 +76,9 @@ def write_whole_bytes(path: Path, data: bytes, *, overwrite: bool) -> None:
         raise UserError(f"cannot write {path}: it is a folder")
     if target.exists() and not overwrite:
         raise UserError(f"{path} exists; add --force to replace it")
+    if target.exists() and not target.is_file():
+        _write_through(path, data)  # a device or a pipe must not be replaced by a file
+        return
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", dir=target.parent)
     except OSError as error:
@@ -101,6 +104,13 @@ def write_whole_bytes(path: Path, data: bytes, *, overwrite: bool) -> None:
         if isinstance(error, OSError):
             raise UserError(f"cannot write {path}: {error.strerror}") from None
         raise
+
+
+def _write_through(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _new_file_mode() -> int:

@@ -338,7 +338,7 @@ class Machine:
 
     def spin(self, cycles: float, stream: Stream | None = None) -> None:
         """torch.cuda._sleep: a kernel that spins for so many SM cycles."""
-        us = max(0.5, cycles / self.model.boost_mhz)
+        us = max(0.65, cycles / self.model.boost_mhz)
         self.launch(Kernel("spin_kernel(long)", us, us), stream)
 
     # --- events ---------------------------------------------------------------------------------
