@@ -43,10 +43,12 @@ def run_command(program: str, body: Callable[[], int]) -> int:
         complain(program, "interrupted")
         return 130
     except BrokenPipeError:
-        # The reader has left; python would complain once more when it flushes stdout at exit.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         return 141
+    except OSError as error:
+        _drop_stdout()
+        what = f"use {error.filename}" if error.filename else "write the output"
+        complain(program, f"cannot {what}: {error.strerror or error}")
     except ModuleNotFoundError as error:
         complain(
             program,
@@ -56,6 +58,12 @@ def run_command(program: str, body: Callable[[], int]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILED
     return FAILED
+
+
+def _drop_stdout() -> None:
+    """Spare python, which flushes stdout once more at exit, a second failure."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 PIP_NAMES = {"yaml": "pyyaml", "jinja2": "jinja2"}

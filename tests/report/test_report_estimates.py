@@ -8,7 +8,6 @@ import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from perf_timing.report import estimates
 from perf_timing.report.estimates import Interval, median_ci95, ratio_of_medians, verdict
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report.report_records import compare_record, loop_record, op_record, write
-
 from perf_timing._cli import UserError
 from perf_timing.report import record as schema
+from report.report_records import compare_record, loop_record, op_record, write
 
 MAKERS = {"op": op_record, "compare": compare_record, "loop": loop_record}
 

@@ -12,8 +12,9 @@ from perf_timing.report.record import Record, read_flags
 SCHEMA = "perf-timing-report/1"
 _CARRIED = (
     "kind", "scenario", "name", "dims", "method", "cache", "cache_method", "device", "created",
-    "items_per_s", "items", "steps", "data_wait_share", "mfu", "peak_memory_bytes", "ranks",
-    "world_size", "outputs_match", "rounds", "peak_gb_per_s", "peak_tflop_per_s",
+    "items_per_s", "items", "steps", "data_wait_share", "data_wait_over_step", "mfu",
+    "peak_memory_bytes", "ranks", "world_size", "slowest_rank", "lag_us", "missing_ranks",
+    "outputs_match", "rounds", "peak_gb_per_s", "peak_tflop_per_s",
 )  # fmt: skip
 
 
@@ -45,12 +46,12 @@ def _record(record: Record) -> dict[str, Any]:
             for variant in data["variants"]
         ]
         return shown
-    shown["summary"] = _summary(summarize(record.samples_us))
     if record.kind == "op":
+        shown["summary"] = _summary(summarize(record.samples_us))
         shown["gb_per_s"] = throughput(data, "gb_per_s")
         shown["tflop_per_s"] = throughput(data, "tflop_per_s")
         return shown
-    for key in ("data_wait_us", "copy_wait_us"):
+    for key in ("step_us", "period_us", "data_wait_us", "copy_wait_us"):
         series = data.get(key)
         shown[key] = _summary(summarize(series["samples_us"])) if series else None
     return shown

@@ -96,7 +96,8 @@ def _series(record: Record) -> list[_Series]:
     if record.kind == "compare":
         return [_Series(v["name"], list(v["samples_us"])) for v in record.data["variants"]]
     if record.kind == "loop":
-        found = [_Series(f"{record.label} step", record.samples_us)]
+        name = "wall time per step" if record.data.get("period_us") else "step"
+        found = [_Series(f"{record.label} {name}", record.samples_us)]
         wait = record.data.get("data_wait_us")
         name = f"{record.label} data wait"
         return found + ([_Series(name, wait["samples_us"], main=False)] if wait else [])

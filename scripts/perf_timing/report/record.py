@@ -176,7 +176,7 @@ SUMMARY = {
     "iqr_us": Field(_amount, WRITTEN, "75 % quantile less 25 % quantile"),
     "ci95_low_us": Field(_number, WRITTEN, "lower end of the 95 % interval of the median"),
     "ci95_high_us": Field(_number, WRITTEN, "upper end of the 95 % interval of the median"),
-    "outliers": Field(_count, WRITTEN, "samples beyond 1.5 IQR from the quartiles; none left out"),
+    "outliers": Field(_count, WRITTEN, "samples over 1.5 IQR beyond the quartiles; none left out"),
 }
 
 FLAG = {
@@ -217,13 +217,16 @@ COMMON = {
     "name": Field(_text, REQUIRED, "operation"),
     "dims": Field(_text, WRITTEN, "its dimensions and type"),
     "method": Field(_text, REQUIRED, "how time was taken, as graph-slope or event-window"),
-    "cache": Field(_one_of(*CACHES), WRITTEN, "state of the L2 cache at the start of a call"),
-    "cache_method": Field(_text, WRITTEN, "how that state was made"),
     "flags": Field(_list_of(_object_of(FLAG)), REQUIRED, "what was noticed", nullable=False),
     "device": Field(_object_of(DEVICE), REQUIRED, "what ran the work"),
     "versions": Field(_mapping_of(_scalar), WRITTEN, "software by name, as torch"),
-    "clocks": Field(_object_of(BEFORE_AFTER), WRITTEN, "clocks around the measurement"),
     "created": Field(_text, WRITTEN, "time of writing, ISO 8601 with zone"),
+}
+
+CONDITIONS = {
+    "cache": Field(_one_of(*CACHES), WRITTEN, "state of the L2 cache at the start of a call"),
+    "cache_method": Field(_text, WRITTEN, "how that state was made"),
+    "clocks": Field(_object_of(BEFORE_AFTER), WRITTEN, "clocks around the measurement"),
 }
 
 OP = {
@@ -290,21 +293,36 @@ RANK = {
 }
 
 LOOP = {
-    "step_us": Field(_object_of(SERIES), REQUIRED, "time of whole steps", nullable=False),
+    "step_us": Field(
+        _object_of(SERIES),
+        REQUIRED,
+        "time of a step, without the fetch of its batch where period_us is written",
+        nullable=False,
+    ),
+    "period_us": Field(_object_of(SERIES), OPTIONAL, "wall time from one step to the next"),
     "data_wait_us": Field(_object_of(SERIES), WRITTEN, "host time blocked in the fetch"),
     "copy_wait_us": Field(_object_of(SERIES), WRITTEN, "host time blocked in copies to the device"),
     "phases": Field(_mapping_of(_object_of(SERIES)), WRITTEN, "time by phase, as forward"),
     "items_per_s": Field(_amount, WRITTEN, "items of all ranks / seconds of the slowest"),
     "items": Field(_amount, WRITTEN, "items processed in the measured steps"),
     "steps": Field(_count, WRITTEN, "measured steps"),
-    "data_wait_share": Field(_share, WRITTEN, "data wait / step time"),
+    "data_wait_share": Field(_share, WRITTEN, "data wait / wall time of the steps"),
+    "data_wait_over_step": Field(_amount, OPTIONAL, "data wait / step time without it"),
     "mfu": Field(_amount, WRITTEN, "model FLOP/s / dense peak"),
     "peak_memory_bytes": Field(_amount, WRITTEN, "most device memory allocated"),
     "ranks": Field(_list_of(_object_of(RANK)), WRITTEN, "one entry a rank that answered"),
     "world_size": Field(_count, WRITTEN, "ranks in the process group"),
+    "slowest_rank": Field(_count, OPTIONAL, "rank that the others wait for"),
+    "lag_us": Field(_amount, OPTIONAL, "how far it is behind the middle rank, a step"),
+    "missing_ranks": Field(_list_of(_count), OPTIONAL, "ranks that did not answer"),
+    "clocks": Field(_object_of(BEFORE_AFTER), OPTIONAL, "clocks around the measurement"),
 }
 
-FIELDS = {"op": {**COMMON, **OP}, "compare": {**COMMON, **COMPARE}, "loop": {**COMMON, **LOOP}}
+FIELDS = {
+    "op": {**COMMON, **CONDITIONS, **OP},
+    "compare": {**COMMON, **CONDITIONS, **COMPARE},
+    "loop": {**COMMON, **LOOP},
+}
 
 
 @dataclass(frozen=True)
@@ -339,9 +357,10 @@ class Record:
 
     @property
     def samples_us(self) -> list[float]:
-        """Time per call of an op, time per step of a loop."""
-        holder = self.data["step_us"] if self.kind == "loop" else self.data
-        return list(holder["samples_us"])
+        """Time per call of an op; wall time per step of a loop, data wait included if known."""
+        if self.kind == "loop":
+            return list((self.data.get("period_us") or self.data["step_us"])["samples_us"])
+        return list(self.data["samples_us"])
 
     def device(self, key: str) -> Any:
         """A fact about the device, None where unknown."""
@@ -418,8 +437,9 @@ def _check_compare(data: Mapping[str, Any]) -> None:
 
 
 def _check_loop(data: Mapping[str, Any]) -> None:
-    step = data["step_us"]
-    _check_summary(step["samples_us"], step, "step_us")
+    for key in ("step_us", "period_us"):
+        if series := data.get(key):
+            _check_summary(series["samples_us"], series, key)
 
 
 def _check_summary(samples: list[float], summary: Mapping[str, Any], key: str) -> None:

@@ -1,5 +1,6 @@
 """What a report shows, before it is laid out: sections of facts, tables and lines."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from perf_timing.report.comparison import (
     DATA_BOUND_SHARE,
     Comparison,
     all_flags,
+    data_wait_over_step,
     recorded_pairs,
     throughput,
 )
@@ -39,6 +41,11 @@ class Table:
 Section = Facts | Table
 
 LATENCY = "median +/- std"
+
+_SEPARATE = (
+    "Separate runs: the interval holds what varied within each run, not what differs between runs."
+)
+_INTERLEAVE = " `render-timing compare` measures both in one."
 
 
 def sections(
@@ -176,21 +183,24 @@ def _op_row(record: Record) -> dict[str, str]:
 
 def _loop_facts(record: Record) -> Facts:
     data = record.data
-    summary = summarize(record.samples_us)
+    summary = summarize(data["step_us"]["samples_us"])
     lines = _origin(record)
     lines.append(("step time", f"{figures.latency(summary)}, {LATENCY}"))
+    if data.get("period_us"):
+        period = summarize(data["period_us"]["samples_us"])
+        lines.append(("wall time", f"{figures.latency(period)} a step, data wait included"))
     lines += _flag_lines(all_flags(record)) + _samples(summary)
     if data.get("items_per_s") is not None:
         lines.append(("throughput", _items(data)))
     if data.get("data_wait_us") is not None:
         lines.append(("data wait", _wait(data)))
     if data.get("copy_wait_us") is not None:
-        lines.append(("copy wait", f"{figures.time(_middle(data['copy_wait_us']))} a step"))
+        lines.append(("copy wait", f"{figures.time(_mean(data['copy_wait_us']))} a step"))
     for name, phase in (data.get("phases") or {}).items():
         if phase:
             lines.append((figures.printable(name), f"{figures.time(_middle(phase))} a step"))
     if data.get("ranks"):
-        lines.append(("slowest rank", f"{_slowest_rank(data)} over the middle rank"))
+        lines.append(("slowest rank", f"{_slowest_rank(data)} against the middle rank"))
     if data.get("mfu") is not None:
         lines.append(("MFU", f"{figures.percent(data['mfu'])} of the dense peak"))
     if data.get("peak_memory_bytes") is not None:
@@ -213,18 +223,24 @@ def _middle(series: Any) -> float:
     return median(series["samples_us"])
 
 
+def _mean(series: Any) -> float:
+    # A loader stalls now and then: the median of its waits may be next to nothing.
+    return math.fsum(series["samples_us"]) / len(series["samples_us"])
+
+
 def _wait(data: Any) -> str:
-    text = f"{figures.time(_middle(data['data_wait_us']))} a step"
-    share = data.get("data_wait_share")
+    text = f"{figures.time(_mean(data['data_wait_us']))} a step"
+    share = data_wait_over_step(data)
     if share is None:
         return text
     side = "over" if share > DATA_BOUND_SHARE else "within"
-    bound = figures.percent(DATA_BOUND_SHARE)
-    return f"{text}, {figures.percent(share)} of step time, {side} {bound}"
+    return f"{text}, {share:.2f} of step time, {side} {DATA_BOUND_SHARE:g}"
 
 
 def _slowest_rank(data: Any) -> str:
-    """3 at 34.90 ms a step (+1.3 %): how far it is behind the middle rank."""
+    """3 at 34.90 ms (+1.3 %), or 3 (+0.4510 ms): how far it is behind the middle rank."""
+    if data.get("slowest_rank") is not None and data.get("lag_us") is not None:
+        return f"{data['slowest_rank']:.0f} (+{figures.time(data['lag_us'])})"
     timed = [rank for rank in data["ranks"] if rank.get("step_median_us") is not None]
     if not timed:
         return "unknown"
@@ -236,15 +252,16 @@ def _slowest_rank(data: Any) -> str:
 
 def _loop_row(record: Record) -> dict[str, str]:
     data = record.data
-    summary = summarize(record.samples_us)
-    share, rate, wait = (data.get(k) for k in ("data_wait_share", "items_per_s", "data_wait_us"))
+    summary = summarize(data["step_us"]["samples_us"])
+    share = data_wait_over_step(data)
+    rate, wait = data.get("items_per_s"), data.get("data_wait_us")
     return {
         "step, " + LATENCY: figures.latency(summary),
         "95 % CI": figures.interval(summary.ci95, summary.median),
         "p5 .. p95": figures.times((summary.p5, summary.p95), summary.median),
         "items/s": "" if rate is None else figures.fixed(rate),
-        "data wait": figures.time(_middle(wait)) if wait else "",
-        "wait share": "" if share is None else figures.percent(share),
+        "data wait": figures.time(_mean(wait)) if wait else "",
+        "wait / step": "" if share is None else f"{share:.2f}",
         "slowest rank": _slowest_rank(data) if data.get("ranks") else "",
     }
 
@@ -336,13 +353,7 @@ def _comparison_facts(comparisons: Sequence[Comparison]) -> Facts:
         lines += [("withheld", figures.printable(text)) for text in comparison.withheld]
         lines += [("note", figures.printable(text)) for text in comparison.notes]
     if not first.paired:
-        lines.append(
-            (
-                "",
-                "Separate runs: the interval holds what varied within each run, not what differs"
-                " between runs. `render-timing compare` measures both in one.",
-            )
-        )
+        lines.append(("", _SEPARATE + (_INTERLEAVE if first.rate_ratio is None else "")))
     how = "paired" if first.paired else "separate runs"
     title = (
         f"Comparison of {first.quantity} ({how}; candidate / baseline;"
@@ -369,7 +380,7 @@ def verdict_text(comparison: Comparison) -> str:
     if comparison.withheld:
         return "undecided, verdict withheld"
     if said == "same":
-        return f"same within {comparison.margin * 100:g} %"
-    if said in ("faster", "slower") and comparison.ratio is not None:
+        said = f"same within {comparison.margin * 100:g} %"
+    elif said in ("faster", "slower") and comparison.ratio is not None:
         said = f"{said} by {figures.difference(comparison.ratio.value)}"
     return said + (" (see notes)" if comparison.notes else "")
