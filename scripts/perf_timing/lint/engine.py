@@ -1,9 +1,32 @@
-"""What the rules ask about a file. (Grows; see LINT status.)"""
+"""What the rules ask about a file.
 
+A rule gets a `SourceFile` and yields `Report`s. Everything is computed when first asked for:
+
+    source.regions.all      measured regions (regions.Region), each with its `steps`
+    source.regions.pairs    elapsed-time calls with the records of their events
+    source.regions.deltas   differences of two readings of a clock
+    source.flow.steps(s)    what a scope does, helpers inlined (flow.Step with roles of roles.py)
+    source.scopes           functions, imports, assignments, call sites
+    source.devices.of(n, s) whether a value lives on the device
+    source.tree             the uniform tree (facts.Node)
+
+The assumptions are written down where they are made: the module docstrings of vocabulary, scopes,
+devices, roles, flow and regions.
+"""
+
+import re
 from dataclasses import dataclass
+from functools import cached_property
 
+from perf_timing.lint import roles as r
+from perf_timing.lint import vocabulary as words
+from perf_timing.lint.devices import Devices
 from perf_timing.lint.facts import Node, Tree
+from perf_timing.lint.flow import Flow, Step, pending
 from perf_timing.lint.model import Unit
+from perf_timing.lint.regions import Region, Regions
+from perf_timing.lint.roles import Roles
+from perf_timing.lint.scopes import Scope, Scopes, target_key
 
 
 @dataclass(frozen=True)
@@ -25,3 +48,82 @@ class SourceFile:
     def __init__(self, unit: Unit, tree: Tree) -> None:
         self.unit = unit
         self.tree = tree
+        self.language = tree.language
+
+    @cached_property
+    def scopes(self) -> Scopes:
+        return Scopes(self.tree)
+
+    @cached_property
+    def devices(self) -> Devices:
+        return Devices(self.scopes)
+
+    @cached_property
+    def roles(self) -> Roles:
+        return Roles(self.scopes, self.devices)
+
+    @cached_property
+    def flow(self) -> Flow:
+        return Flow(self.scopes, self.roles)
+
+    @cached_property
+    def regions(self) -> Regions:
+        return Regions(self.scopes, self.flow)
+
+    @property
+    def evidence(self) -> bool:
+        """Whether the file mentions a device at all."""
+        return self.roles.evidence
+
+    def left_running(self, region: Region) -> Step | None:
+        """The step whose device work may still run when the region's clock is read at the end."""
+        steps = [*region.steps, *self.regions.tail(region)]
+        return pending(steps)
+
+    def works(self, region: Region) -> list[Step]:
+        """The steps of a region that give the device work."""
+        return [s for s in region.steps if s.works or r.BLOCKING in s.roles]
+
+    def intent(self, region: Region) -> str:
+        """The words that name a region: its variables, keys, function and the text it is printed with."""
+        parts = [region.scope.name, region.timer.name if region.timer else ""]
+        for node in (region.start, region.end, region.delta):
+            statement = self.statement(node)
+            if statement.end - statement.start < 600 and statement.kind not in ("if", "for", "with", "while"):
+                parts += [c.text for c in statement.walk() if c.kind in ("name", "string", "number")]
+        for name in self._results(region):
+            for use in self.uses(name, region.scope):
+                statement = self.statement(use)
+                if statement.kind in ("call", "augassign", "assign", "return", "binary") and statement.end - statement.start < 600:
+                    parts += [c.text for c in statement.walk() if c.kind == "string"]
+        return " ".join(parts)
+
+    def _results(self, region: Region) -> list[str]:
+        names = []
+        for node in (region.delta, *region.delta.ancestors()):
+            if node.kind in ("assign", "augassign") and node.children:
+                names.append(target_key(node.children[0]))
+            if node.kind in ("block", "module", "function"):
+                break
+        return names
+
+    def uses(self, name: str, scope: Scope) -> list[Node]:
+        """Where a scope reads the (dotted) name `name`."""
+        return [n for n in scope.nodes if n.kind == "name" and n.text == name]
+
+    @staticmethod
+    def statement(node: Node) -> Node:
+        """The statement that holds `node`: its outermost ancestor below a block."""
+        found = node
+        for parent in node.ancestors():
+            if parent.kind in ("block", "module", "case", "function", "lambda"):
+                break
+            found = parent
+        return found
+
+    def means_host_time(self, region: Region) -> bool:
+        """Whether the names say that host time (launch, compile, load...) is what is measured."""
+        return bool(words.INTENT_NOT_GPU.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.intent(region))))
+
+
+__all__ = ["Report", "SourceFile"]

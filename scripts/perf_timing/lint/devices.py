@@ -1,0 +1,248 @@
+"""Where a Python expression's value lives: on the device, on the host, or unknown.
+
+What is assumed: `.cuda()` and a device string or variable that mentions cuda (xpu, mps, hpu, npu)
+put a value on the device; `torch.randn(...)` without a device makes a host tensor unless the file
+sets a default device; the result of a computation lives where an operand known to be on the device
+lives; CuPy, JAX and MLX arrays are on the device and NumPy arrays on the host. A model of the file
+that is never moved is a host model only if the file builds it and no call moves it.
+"""
+
+import re
+
+from perf_timing.lint import vocabulary as words
+from perf_timing.lint.facts import Node
+from perf_timing.lint.scopes import (
+    Scope,
+    Scopes,
+    callee_text,
+    keyword,
+    last_segment,
+    positional,
+    squeeze,
+)
+
+DEVICE, HOST, UNKNOWN = "device", "host", "unknown"
+_ON_DEVICE = re.compile(r"cuda|gpu|xpu|mps|hpu|npu|hip|\bmusa\b", re.IGNORECASE)
+_ARRAY_MODULES = re.compile(r"^(cupy|cupyx|jax|jnp|mlx|cp|mx)(\.|$)")
+_DEPTH = 7
+
+
+class Devices:
+    """Answers `of(node, scope)`; remembers its answers."""
+
+    def __init__(self, scopes: Scopes) -> None:
+        self.scopes = scopes
+        self._known: dict[int, str] = {}
+        text = scopes.tree.text
+        self.default = DEVICE if re.search(
+            r"set_default_device\(\s*[\"'](cuda|xpu|mps)|set_default_tensor_type\(.*cuda"
+            r"|torch\.device\([\"']cuda[^)]*\)\s*:", text) else HOST  # fmt: skip
+
+    def of(self, node: Node, scope: Scope, depth: int = 0) -> str:
+        """DEVICE, HOST or UNKNOWN for the value of `node` in `scope`."""
+        key = id(node)
+        if key in self._known:
+            return self._known[key]
+        if depth > _DEPTH:
+            return UNKNOWN
+        self._known[key] = UNKNOWN  # a value that depends on itself says nothing
+        result = self._of(node, scope, depth + 1)
+        self._known[key] = result
+        return result
+
+    def _of(self, node: Node, scope: Scope, depth: int) -> str:
+        kind = node.kind
+        if kind in ("string", "number", "dict", "compare", "lambda", "bool", "not"):
+            return HOST
+        if kind == "name":
+            return self._name(node, scope, depth)
+        if kind == "call":
+            return self._call(node, scope, depth)
+        if kind in ("subscript", "attribute", "await", "unary"):
+            return self.of(node.children[0], scope, depth) if node.children else UNKNOWN
+        if kind in ("binary", "tuple", "list", "cond", "named", "keyword"):
+            return self.join([self.of(child, scope, depth) for child in node.children])
+        if kind == "comp":
+            return self.of(node.children[0], scope, depth) if node.children else UNKNOWN
+        return UNKNOWN
+
+    @staticmethod
+    def join(found: list[str]) -> str:
+        """DEVICE if any is, else UNKNOWN if any is, else HOST."""
+        if DEVICE in found:
+            return DEVICE
+        return UNKNOWN if UNKNOWN in found or not found else HOST
+
+    def _name(self, node: Node, scope: Scope, depth: int) -> str:
+        text = squeeze(node.text)
+        if text in ("True", "False", "None"):
+            return HOST
+        full = self.scopes.resolve(text)
+        if _ARRAY_MODULES.match(full):
+            return DEVICE
+        if full.startswith("numpy."):
+            return HOST
+        parts = text.split(".")
+        keys = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
+        for key in keys:
+            if key in ("self", "cls"):
+                break
+            found = self._variable(node, key, scope, depth)
+            if found != UNKNOWN:
+                return found
+        return UNKNOWN
+
+    def _variable(self, node: Node, key: str, scope: Scope, depth: int) -> str:
+        pairs = self.scopes.assignments(key, scope)
+        before = [pair for pair in pairs if pair[0].end <= node.start]
+        found = [self.of(value, self.scopes.scope_of(value), depth) for _, value in (before or pairs)[-3:]]
+        if not found:
+            loop_value = self._iterated(key, scope, node)
+            if loop_value is not None:
+                return self.of(loop_value, scope, depth)
+        if not found and key in scope.parameters:
+            passed = self.scopes.argument_values(scope, key)
+            found = [self.of(v, self.scopes.scope_of(v), depth) for v in passed[:4]]
+            return self.join(found) if found else UNKNOWN
+        # x = torch.randn(...); x = x.cuda(): the later assignment decides.
+        if before and found:
+            return found[-1] if found[-1] != UNKNOWN else self.join(found)
+        if found:
+            moved = self._moved_in_place(key)
+            return DEVICE if moved else self.join(found)
+        return UNKNOWN
+
+    def _iterated(self, key: str, scope: Scope, node: Node) -> Node | None:
+        """The iterable of the loop around `node` that binds `key`."""
+        for parent in node.ancestors():
+            header = parent.child("comp_for") if parent.kind == "comp" else parent
+            if parent.kind in ("for", "comp") and header and len(header.children) >= 2:
+                target, iterable = header.children[0], header.children[1]
+                if any(leaf.text == key for leaf in target.walk() if leaf.kind == "name"):
+                    return iterable
+        return None
+
+    def _moved_in_place(self, key: str) -> bool:
+        return bool(re.search(rf"(?<![\w.]){re.escape(key)}\s*\.\s*(cuda\(|to\(\s*[\"']?(cuda|device))", self.scopes.tree.text))
+
+    def _call(self, node: Node, scope: Scope, depth: int) -> str:
+        callee = callee_text(node)
+        short = last_segment(callee)
+        full = self.scopes.resolve(callee)
+        if short in ("cuda", "xpu", "mps", "hpu", "npu") and "." in callee:
+            return DEVICE
+        if short in ("cpu", "numpy", "item", "tolist", "asnumpy", "copy_to_host", "get"):
+            return HOST
+        if short == "to":
+            return self._to(node, scope, depth)
+        if short in ("size", "numel", "shape", "dim", "len", "element_size"):
+            return HOST
+        if _ARRAY_MODULES.match(full):
+            return DEVICE
+        if full.startswith("numpy."):
+            return HOST
+        device = keyword(node, "device")
+        if device is not None:
+            return self.device_argument(device, scope, depth)
+        if words.FACTORY.match(short) and full.startswith("torch."):
+            if short.endswith("_like") or short in ("as_tensor", "asarray"):
+                given = positional(node)
+                return self.of(given[0], scope, depth) if given else self.default
+            return self.default
+        if short == "from_numpy":
+            return HOST
+        if short == "to_device" and full.startswith(("numba.", "cuda.")):
+            return DEVICE
+        return self._result(node, callee, full, scope, depth)
+
+    def _result(self, node: Node, callee: str, full: str, scope: Scope, depth: int) -> str:
+        head = full.partition(".")[0]
+        if head in words.HOST_MODULES or callee in words.HOST_CALLS:
+            return HOST
+        function = node.children[0]
+        operands = [self.of(arg, scope, depth) for arg in positional(node)]
+        if function.kind == "attribute" and function.children:
+            operands.append(self.of(function.children[0], scope, depth))
+        elif function.kind == "name" and "." in function.text and head not in self.scopes.imports:
+            operands.append(self._receiver(function, scope, depth))
+        elif function.kind == "name" and "." not in function.text:
+            operands.append(self._name(function, scope, depth))
+        operands = [o for o in operands if o != HOST] or operands[:1]
+        if DEVICE in operands:
+            return DEVICE
+        if full.startswith("torch.nn.") and re.match(r"[A-Z]", last_segment(full)):
+            return self.default
+        if operands == [HOST] and full.startswith("torch."):
+            return HOST
+        return UNKNOWN
+
+    def _receiver(self, function: Node, scope: Scope, depth: int) -> str:
+        key = squeeze(function.text).rpartition(".")[0]
+        found = self._variable(function, key, scope, depth)
+        while found == UNKNOWN and "." in key and not key.startswith("self."):
+            key = key.rpartition(".")[0]
+            found = self._variable(function, key, scope, depth)
+        return found
+
+    def _to(self, node: Node, scope: Scope, depth: int) -> str:
+        device = keyword(node, "device")
+        given = positional(node)
+        if device is None and given:
+            device = given[0]
+        function = node.children[0]
+        if device is None or is_dtype(device.text):
+            return self.of(function, scope, depth) if function.kind == "attribute" else self._receiver(function, scope, depth)
+        return self.device_argument(device, scope, depth)
+
+    def device_argument(self, device: Node, scope: Scope, depth: int = 0) -> str:
+        """Where the device that an argument names is."""
+        text = device.text
+        if depth > _DEPTH:
+            return UNKNOWN
+        if device.kind == "string":
+            return DEVICE if _ON_DEVICE.search(text) else HOST if "cpu" in text else UNKNOWN
+        if _ON_DEVICE.search(text):
+            return DEVICE
+        if device.kind == "number":
+            return DEVICE
+        if re.search(r"[\"']cpu[\"']", text):
+            return HOST
+        if device.kind == "name":
+            key = squeeze(text)
+            if key.endswith(".device"):
+                found = self._variable(device, key[: -len(".device")], scope, depth)
+                if found != UNKNOWN:
+                    return found
+            return self._device_variable(device, key, scope, depth)
+        return UNKNOWN
+
+    def _device_variable(self, node: Node, key: str, scope: Scope, depth: int) -> str:
+        pairs = self.scopes.assignments(key, scope)
+        texts = [value.text for _, value in pairs]
+        if any(_ON_DEVICE.search(text) for text in texts):
+            return DEVICE
+        if texts and all(re.search(r"[\"']cpu[\"']", text) for text in texts):
+            return HOST
+        for around in scope.enclosing():
+            if key in around.parameters:
+                head = around.node.child("params")
+                if head and re.search(rf"\b{key}\b[^,]*=\s*[\"'](cuda|xpu|hpu|mps)", head.text):
+                    return DEVICE
+                passed = self.scopes.argument_values(around, key)
+                found = [self.device_argument(v, self.scopes.scope_of(v), depth + 1) for v in passed[:4]]
+                return self.join(found) if found else UNKNOWN
+        for _, value in pairs:
+            if value.kind in ("name", "call"):
+                inner = [n for n in value.walk() if n.kind == "name" and squeeze(n.text) != key]
+                for leaf in inner[:3]:
+                    found_one = self.device_argument(leaf, scope, depth + 1)
+                    if found_one != UNKNOWN:
+                        return found_one
+        return UNKNOWN
+
+
+def is_dtype(text: str) -> bool:
+    """Whether an argument of `.to()` names a type and not a device."""
+    return bool(re.search(r"dtype|float|half|bf16|bfloat|fp16|fp32|fp8|\bint|uint|\bbool|double|complex|channels_last|memory_format", text)) and not re.search(
+        r"device|cuda", text
+    )

@@ -1,0 +1,261 @@
+"""What a stretch of code does, in order: the steps of a scope, with helpers of the file inlined.
+
+A `Step` is one node with roles. A call of a function of the same file contributes that function's
+steps at the place of the call (four calls deep), so that a wait or a launch hidden in a helper
+counts where it happens. A callable that is passed in as a parameter stands for what the file's call
+sites pass; if there are several, for the one that leaves most work behind. Branches are taken as if
+executed: work in a branch counts as work, and a wait in a branch as a wait, unless the branch is
+for the host only. A context manager of the file contributes its entry where the block begins and
+its exit where the block ends.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from perf_timing.lint import roles as r
+from perf_timing.lint.facts import Node
+from perf_timing.lint.roles import Roles
+from perf_timing.lint.scopes import Scope, Scopes, callee_text, last_segment, squeeze
+
+_DEEPEST = 4
+_MOST_STEPS = 4000
+WAITS = frozenset({r.WAIT, r.READ, r.BLOCKING})
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that happens in a scope at `site`; `node` is where, perhaps in a helper."""
+
+    node: Node
+    site: Node
+    roles: frozenset[str]
+    position: int  # offset at which it happens in the scope
+    helpers: tuple[Scope, ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        """The host goes on only when the device has caught up."""
+        return bool(self.roles & WAITS)
+
+    @property
+    def works(self) -> bool:
+        """Work is left on the device."""
+        return r.WORK in self.roles
+
+
+class Flow:
+    """Steps of scopes; remembers them."""
+
+    def __init__(self, scopes: Scopes, roles: Roles) -> None:
+        self.scopes = scopes
+        self.roles = roles
+        self._known: dict[int, tuple[Step, ...]] = {}
+        self._busy: set[int] = set()
+
+    def steps(self, scope: Scope, depth: int = 0) -> tuple[Step, ...]:
+        """All steps of `scope`, in the order in which they happen once."""
+        key = id(scope)
+        if key in self._known:
+            return self._known[key]
+        if depth > _DEEPEST or key in self._busy or scope.is_kernel:
+            return ()
+        self._busy.add(key)
+        found = sorted(self._collect(scope, depth), key=lambda step: step.position)
+        self._busy.discard(key)
+        result = tuple(found[:_MOST_STEPS])
+        if depth == 0 or not self._busy:
+            self._known[key] = result
+        return result
+
+    def between(self, scope: Scope, low: int, high: int) -> list[Step]:
+        """The steps that happen in (low, high]."""
+        return [step for step in self.steps(scope) if low < step.position <= high]
+
+    def _collect(self, scope: Scope, depth: int) -> Iterator[Step]:
+        for node in scope.nodes:
+            if node.kind in ("call", "launch", "binary"):
+                yield from self._call(node, scope, depth)
+            elif node.kind == "with":
+                yield from self._context(node, scope, depth)
+
+    def _call(self, node: Node, scope: Scope, depth: int) -> Iterator[Step]:
+        if self.host_only(node, scope):
+            return
+        function = None
+        if node.kind == "call":
+            function = self.scopes.called_function(node, scope)
+        if function is not None and not self._compiled(function) and not function.is_kernel:
+            inner = self.steps(function, depth + 1)
+            if inner or not self.roles.of(node, scope) & {r.WORK}:
+                yield from self._at(inner, node, function)
+                return
+        if function is None and node.kind == "call":
+            passed = self._parameter(node, scope, depth)
+            if passed is not None:
+                yield from passed
+                return
+        found = self.roles.of(node, scope)
+        if function is not None and self._compiled(function):
+            found = frozenset({r.WORK})
+        if found:
+            yield Step(node, node, found, node.end)
+
+    def _at(self, steps: Iterable[Step], site: Node, helper: Scope) -> Iterator[Step]:
+        for step in steps:
+            if r.CLOCK not in step.roles or step.roles - {r.CLOCK}:
+                yield replace(step, site=site, position=site.end, helpers=(helper, *step.helpers))
+            else:
+                yield replace(step, site=site, position=site.end, helpers=(helper, *step.helpers))
+
+    def _compiled(self, function: Scope) -> bool:
+        return any(
+            re.search(r"\bjit\b|pmap|cuda\.reduce|cuda\.jit|torch\.compile", d.text)
+            for d in function.decorators
+        )
+
+    def _parameter(self, node: Node, scope: Scope, depth: int) -> list[Step] | None:
+        """The steps of a callable parameter; None if what is called is not one."""
+        function = node.children[0]
+        if function.kind != "name":
+            return None
+        name = squeeze(function.text)
+        owner = next((s for s in scope.enclosing() if name in s.parameters), None)
+        if owner is None or self.scopes.assignments(name, scope) and owner is not scope:
+            return None
+        choices = [self._choice(value, node, depth) for value in self.passed(owner, name)]
+        known = [choice for choice in choices if choice is not None]
+        if known:
+            return max(known, key=leftover)
+        found = self.roles.of(node, scope)
+        return [Step(node, node, found or frozenset({r.OPAQUE}), node.end)]
+
+    def passed(self, owner: Scope, name: str) -> list[Node | Scope]:
+        """What the file passes as the callable parameter `name` of `owner`."""
+        values: list[Node | Scope] = list(self.scopes.argument_values(owner, name))
+        for scope in self.scopes.all:
+            for decorator in scope.decorators:
+                text = squeeze(decorator.text).lstrip("@").partition("(")[0]
+                outer = owner if owner.short_name == text else owner.parent
+                if outer is not None and outer.short_name == text:
+                    values.append(scope)
+        return values
+
+    def _choice(self, value: Node | Scope, site: Node, depth: int) -> list[Step] | None:
+        if isinstance(value, Scope):
+            return list(self._at(self.steps(value, depth + 1), site, value))
+        scope = self.scopes.scope_of(value)
+        function = self.scopes.callable_value(value, scope)
+        if function is not None and not self._compiled(function):
+            return list(self._at(self.steps(function, depth + 1), site, function))
+        device = self.roles.devices.of(value, scope)
+        if device == "device" or function is not None:
+            return [Step(site, site, frozenset({r.WORK}), site.end)]
+        if value.kind == "name":
+            key = squeeze(value.text)
+            if key in scope.parameters and scope.name:
+                deeper = self.passed(scope, key) if depth < 2 else []
+                chosen = [c for v in deeper if (c := self._choice(v, site, depth + 1)) is not None]
+                if chosen:
+                    return max(chosen, key=leftover)
+        return None
+
+    def _context(self, node: Node, scope: Scope, depth: int) -> Iterator[Step]:
+        for item in node.children:
+            call = item.children[0] if item.kind == "item" and item.children else None
+            if call is None or call.kind != "call":
+                continue
+            enter, leave = self.manager(call, scope, depth)
+            for step in enter:
+                yield replace(step, site=item, position=item.end)
+            for step in leave:
+                yield replace(step, site=node, position=node.end)
+
+    def manager(self, call: Node, scope: Scope, depth: int = 0) -> tuple[list[Step], list[Step]]:
+        """Steps at entry and exit of a context manager that the file defines."""
+        name = last_segment(callee_text(call))
+        methods = self.scopes.classes.get(name, [])
+        enter = [s for m in methods if m.name in ("__init__", "__enter__") for s in self.steps(m, depth + 1)]
+        leave = [s for m in methods if m.name == "__exit__" for s in self.steps(m, depth + 1)]
+        function = self.scopes.called_function(call, scope)
+        if function is not None and not function.class_name:
+            cut = next((n.start for n in function.nodes if n.kind == "yield"), None)
+            if cut is not None:
+                inner = self.steps(function, depth + 1)
+                enter = [s for s in inner if s.position <= cut]
+                leave = [s for s in inner if s.position > cut]
+        return enter, leave
+
+    def host_only(self, node: Node, scope: Scope) -> bool:
+        """Whether `node` lies in a branch that runs only where there is no device."""
+        if self.scopes.language == "cuda":
+            return False
+        child = node
+        for parent in node.ancestors():
+            if parent.kind in ("function", "lambda", "module"):
+                return False
+            if parent.kind in ("if", "elif", "else") and self._host_branch(parent, child):
+                return True
+            child = parent
+        return False
+
+    def _host_branch(self, branch: Node, child: Node) -> bool:
+        if branch.kind in ("if", "elif"):
+            condition = branch.children[0]
+            if child.kind in ("elif", "else") or child is condition:
+                return False
+            return host_condition(condition.text)
+        owner = branch.parent
+        if owner is None or owner.kind != "if":
+            return False
+        conditions = [owner.children[0].text]
+        conditions += [c.children[0].text for c in owner.children if c.kind == "elif" and c.children]
+        return any(device_condition(text) for text in conditions)
+
+
+def host_condition(text: str) -> bool:
+    """A condition that holds where there is no device."""
+    text = squeeze(text)
+    return bool(
+        re.search(r"==[\"']cpu[\"']|[\"']cpu[\"']in|is_cpu|use_cpu|startswith\([\"']cpu", text)
+        and not re.search(r"!=|notin|not[(\w]|or", text)
+        or re.search(r"^not[\w.]*(cuda\.)?is_available\(\)$|^not\w*(use_)?(cuda|gpu)\w*$", text)
+        or re.search(r"!=[\"'](cuda|gpu)[\"']|!\w*(cuda|gpu)", text) and "cpu" not in text and "mps" not in text
+    )
+
+
+def device_condition(text: str) -> bool:
+    """A condition that holds where there is a device, so that its else runs on the host."""
+    text = squeeze(text)
+    if re.search(r"!=|^not|notin", text):
+        return bool(re.search(r"!=[\"']cpu[\"']", text))
+    return bool(
+        re.search(r"==[\"'](cuda|gpu|mps|xpu)[\"']|[\"'](cuda|mps|xpu|gpu)[\"']in|startswith\([\"']cuda", text)
+        or re.search(r"(cuda|xpu|mps)\.is_available\(\)", text)
+        or re.search(r"is_cuda|use_cuda|use_gpu|on_gpu|is_gpu|cuda_available|has_cuda|torch_device_is_cuda", text)
+    )
+
+
+def leftover(steps: Sequence[Step]) -> int:
+    """2: work is left when the steps end; 1: work was done; 0: none."""
+    if pending(steps) is not None:
+        return 2
+    return 1 if any(s.works or r.BLOCKING in s.roles for s in steps) else 0
+
+
+def pending(steps: Iterable[Step]) -> Step | None:
+    """The last step that left work on the device for which no later step waits."""
+    left = None
+    for step in steps:
+        if step.works:
+            left = step
+        elif step.waits:
+            left = None
+        elif r.HARNESS in step.roles:
+            left = None
+    return left
+
+
+def first_work(steps: Iterable[Step]) -> Step | None:
+    """The first step that gives the device work, or None."""
+    return next((s for s in steps if s.works or r.BLOCKING in s.roles), None)

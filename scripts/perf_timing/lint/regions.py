@@ -1,0 +1,586 @@
+"""Measured regions: what lies between the two readings of a clock, or between two events.
+
+A clock region is found from the difference of two clock values: the readings are followed from the
+names back to the calls, through attributes (`self.t0`), keys (`times["start"]`), scaled values and
+helpers of the file that return a time. A difference whose readings lie in two functions is a timer:
+its regions are where the file uses it (`with Timer():`, `timer.start() ... timer.stop()`), and
+between the hooks of a framework. An event region is found from the call that reads the elapsed time.
+A value that is assigned again later in the loop is read in the next iteration (`end = time.time()`
+at the end of the body): the region then goes around the loop.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from perf_timing.lint import roles as r
+from perf_timing.lint import vocabulary as words
+from perf_timing.lint.facts import Node
+from perf_timing.lint.flow import Flow, Step
+from perf_timing.lint.scopes import (
+    Scope,
+    Scopes,
+    base_name,
+    callee_text,
+    call_args,
+    common_loop,
+    last_segment,
+    loop_body,
+    loops_around,
+    positional,
+    split_top,
+    squeeze,
+    target_key,
+)
+
+
+@dataclass
+class Region:
+    """One measured region.
+
+    `kind` is "clock", "event", "timeit" (the standard library's or IPython's) or "benchmark"
+    (Google Benchmark). `scope` holds the measured code; `spans` are its stretches in order;
+    `start` and `end` are the two readings (records), `report` is where to point for a wrong end.
+    `delta` is the expression whose value is the time. `hooked`: the code between is run by a
+    framework that calls the two functions.
+    """
+
+    kind: str
+    scope: Scope
+    start: Node
+    end: Node
+    report: Node
+    delta: Node
+    spans: tuple[tuple[int, int], ...]
+    steps: list[Step] = field(default_factory=list)
+    carried: bool = False
+    hooked: bool = False
+    timer: Scope | None = None  # the function that reads the clock at the end, for a timer
+
+    @cached_property
+    def sample_loops(self) -> list[Node]:
+        """The loops around the whole region: each iteration takes a sample."""
+        around = {id(loop) for loop in loops_around(self.end)}
+        return [loop for loop in loops_around(self.start) if id(loop) in around]
+
+    def inner_loops(self, node: Node) -> list[Node]:
+        """The loops around `node` that lie inside the region: they run once per window."""
+        return [
+            loop
+            for loop in loops_around(node)
+            if any(low <= loop.start and loop.end <= high for low, high in self.spans)
+        ]
+
+    def holds(self, node: Node) -> bool:
+        return any(low <= node.start and node.end <= high for low, high in self.spans)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An elapsed-time call with the records of its two events, where the file shows them."""
+
+    call: Node
+    scope: Scope
+    start: Node | None  # the last record of the start event before the call
+    end: Node | None
+    start_names: frozenset[str]
+    end_names: frozenset[str]
+
+
+class Regions:
+    """All measured regions of a file."""
+
+    def __init__(self, scopes: Scopes, flow: Flow) -> None:
+        self.scopes = scopes
+        self.flow = flow
+        self.roles = flow.roles
+
+    # Clock values
+
+    def clock_of(self, node: Node, scope: Scope, depth: int = 0) -> Node | None:
+        """The call that read the clock whose value `node` has, or None."""
+        if depth > 6:
+            return None
+        if node.kind == "call":
+            return self._clock_call(node, scope, depth)
+        if node.kind in ("name", "subscript", "attribute"):
+            return self._clock_variable(node, scope, depth)
+        if node.kind == "binary":
+            if self.operator(node) == "-" or len(node.children) != 2:
+                return None
+            found = [self.clock_of(child, scope, depth + 1) for child in node.children]
+            return next((call for call in found if call is not None), None)
+        if node.kind in ("cond", "named", "cast"):
+            found = [self.clock_of(child, scope, depth + 1) for child in node.children]
+            return next((call for call in found if call is not None), None)
+        return None
+
+    def operator(self, node: Node) -> str:
+        """The operator of a binary node."""
+        if len(node.children) < 2:
+            return ""
+        gap = node.tree.text[node.children[0].end : node.children[1].start]
+        gap = re.sub(r"//[^\n]*|/\*.*?\*/", "", gap) if node.tree.language == "cuda" else gap
+        return re.sub(r"[\s()\\]|static_cast|double|float|int64_t|int|long|#[^\n]*", "", gap)
+
+    def _clock_call(self, node: Node, scope: Scope, depth: int) -> Node | None:
+        roles = self.roles.of(node, scope)
+        if r.CLOCK in roles:
+            return node
+        if self.returns_clock(self.scopes.called_function(node, scope)):
+            return node
+        callee = callee_text(node)
+        short = last_segment(callee)
+        if short in ("float", "int", "double", "timestamp", "time_since_epoch", "count", "time_point_cast", "static_cast", "round"):
+            for part in (*positional(node), *node.children[:1]):
+                inner = part.children[0] if part.kind == "attribute" and part.children else part
+                if inner.kind == "name" and inner is node.children[0] and "." in inner.text:
+                    return self._clock_name(squeeze(inner.text).rpartition(".")[0], node, scope, depth)
+                found = self.clock_of(inner, scope, depth + 1) if inner.kind != "args" else None
+                if found is not None:
+                    return found
+        return None
+
+    def returns_clock(self, function: Scope | None) -> bool:
+        """Whether a function of the file returns a reading of a clock."""
+        if function is None or function.is_kernel:
+            return False
+        key = id(function)
+        if key not in self._returns:
+            self._returns[key] = False
+            self._returns[key] = self._returns_clock(function)
+        return self._returns[key]
+
+    @cached_property
+    def _returns(self) -> dict[int, bool]:
+        return {}
+
+    def _returns_clock(self, function: Scope) -> bool:
+        if function.node.kind == "lambda" and function.body is not None and function.body.kind != "block":
+            return self.clock_of(function.body, function) is not None
+        for node in function.nodes:
+            if node.kind == "return" and node.children:
+                value = node.children[0]
+                if self.clock_of(value, function) is not None:
+                    return True
+        return False
+
+    def _clock_variable(self, node: Node, scope: Scope, depth: int) -> Node | None:
+        key = target_key(node)
+        if self.scopes.language == "cuda":
+            key = re.sub(r"\.(tv_\w+|QuadPart|time|millitm)$", "", key)
+        return self._clock_name(key, node, scope, depth)
+
+    def _clock_name(self, key: str, at: Node, scope: Scope, depth: int) -> Node | None:
+        filler = self._filled(key, at, scope)
+        if filler is not None:
+            return filler
+        pairs = self.scopes.assignments(key, scope)
+        before = [pair for pair in pairs if pair[0].end <= at.start]
+        own = [pair for pair in before if self.scopes.scope_of(pair[0]) is scope]
+        for target, value in reversed(own or before or pairs):
+            found = self.clock_of(value, self.scopes.scope_of(target), depth + 1)
+            if found is not None:
+                return found
+        return None
+
+    @cached_property
+    def _fillers(self) -> dict[str, list[Node]]:
+        found: dict[str, list[Node]] = {}
+        if self.scopes.language == "cuda":
+            for call in self.scopes.calls:
+                position = words.CPP_CLOCK_FILLERS.get(last_segment(callee_text(call)))
+                args = positional(call)
+                if position is not None and position < len(args):
+                    found.setdefault(base_name(args[position].text), []).append(call)
+        return found
+
+    def _filled(self, key: str, at: Node, scope: Scope) -> Node | None:
+        calls = [c for c in self._fillers.get(base_name(key), []) if self.scopes.scope_of(c) is scope]
+        before = [c for c in calls if c.end <= at.start]
+        return (before or calls or [None])[-1]
+
+    # Regions
+
+    @cached_property
+    def all(self) -> list[Region]:
+        """Every region, in the order of their ends; each pair of readings once."""
+        found: dict[tuple[int, int, int], Region] = {}
+        for region in (*self._clock_regions(), *self._library_regions(), *self._event_regions()):
+            region.steps = self._steps(region)
+            found.setdefault((region.start.start, region.end.start, region.scope.node.start), region)
+        return sorted(found.values(), key=lambda g: (g.end.start, g.start.start))
+
+    def _steps(self, region: Region) -> list[Step]:
+        steps = region.steps
+        for low, high in region.spans:
+            steps = steps + self.flow.between(region.scope, low, high)
+        return steps
+
+    @cached_property
+    def deltas(self) -> list[tuple[Node, Node, Node, Scope]]:
+        """(difference, start reading, end reading, scope) of each difference of clock values."""
+        found = []
+        for scope in self.scopes.all:
+            if scope.is_kernel:
+                continue
+            for node in scope.nodes:
+                if node.kind == "binary" and self.operator(node) == "-" and len(node.children) == 2:
+                    end = self.clock_of(node.children[0], scope)
+                    start = self.clock_of(node.children[1], scope) if end is not None else None
+                    if start is not None and end is not None:
+                        found.append((node, start, end, scope))
+        return found
+
+    def _clock_regions(self) -> Iterator[Region]:
+        for delta, start, end, scope in self.deltas:
+            if end is start and not self._is_carried(delta, start, end):
+                continue
+            where_start, where_end = self.scopes.scope_of(start), self.scopes.scope_of(end)
+            if where_start is where_end:
+                yield from self._same_scope(delta, start, end, where_end)
+            else:
+                yield from self._timer(delta, start, end, where_start, where_end)
+        yield from self._stopwatches()
+
+    def _is_carried(self, delta: Node, start: Node, end: Node) -> bool:
+        return bool(loops_around(end))
+
+    def _same_scope(self, delta: Node, start: Node, end: Node, scope: Scope) -> Iterator[Region]:
+        later = self._later_start(delta, end, scope)
+        loop = common_loop(end, later) if later is not None else None
+        body = loop_body(loop) if loop is not None else None
+        if later is not None and body is not None and (start is end or not any(x is loop for x in loops_around(start))):
+            spans = ((later.end, body.end), (body.start, end.end))
+            yield Region("clock", scope, later, end, end, delta, spans, carried=True)
+        elif start.start < end.start:
+            function_yield = next((n for n in scope.nodes if n.kind == "yield" and start.end < n.start < end.start), None)
+            region = Region("clock", scope, start, end, end, delta, ((start.end, end.end),))
+            if function_yield is not None:
+                yield from self._generator(region, function_yield)
+            else:
+                yield region
+
+    def _later_start(self, delta: Node, end: Node, scope: Scope) -> Node | None:
+        """The reading that replaces the start value after the difference was taken, in its loop."""
+        key = target_key(delta.children[1])
+        for target, value in self.scopes.assignments(key, scope):
+            if target.start > delta.start and common_loop(target, delta) is not None:
+                return self.clock_of(value, scope)
+        return None
+
+    def _generator(self, region: Region, point: Node) -> Iterator[Region]:
+        """A function with `yield` between its readings: the region is each block that uses it."""
+        tail = [s for s in self.flow.steps(region.scope) if point.end < s.position <= region.end.end]
+        for with_node, _item, scope in self._with_sites(region.scope.short_name):
+            body = with_node.child("block")
+            if body is not None:
+                yield Region("clock", scope, region.start, region.end, region.end, region.delta,
+                             ((body.start, body.end),), timer=region.scope, steps=[])  # fmt: skip
+                self._tails[(body.start, region.end.start)] = tail
+
+    @cached_property
+    def _tails(self) -> dict[tuple[int, int], list[Step]]:
+        return {}
+
+    def _with_sites(self, name: str) -> Iterator[tuple[Node, Node, Scope]]:
+        for scope in self.scopes.all:
+            for node in scope.nodes:
+                if node.kind == "with":
+                    for item in node.children:
+                        call = item.children[0] if item.kind == "item" and item.children else None
+                        if call is not None and call.kind == "call" and last_segment(callee_text(call)) == name:
+                            yield node, item, scope
+
+    def _timer(self, delta: Node, start: Node, end: Node, first: Scope, last: Scope) -> Iterator[Region]:
+        """Readings in two functions: regions where the file uses them, one after the other."""
+        tail = [s for s in self.flow.steps(last) if s.position <= end.end and r.CLOCK not in s.roles]
+        if first.class_name and first.class_name == last.class_name:
+            if last.name == "__exit__":
+                for with_node, _item, scope in self._with_sites(first.class_name):
+                    body = with_node.child("block")
+                    if body is not None:
+                        yield self._used(delta, start, end, scope, (body.start, body.end), last, tail)
+                return
+            yield from self._start_stop(delta, start, end, first, last, tail)
+        if self._hooks(first, last):
+            yield Region("clock", last, start, end, end, delta, ((last.node.start, end.end),), hooked=True, timer=last)
+
+    def _used(self, delta: Node, start: Node, end: Node, scope: Scope, span: tuple[int, int], last: Scope, tail: list[Step]) -> Region:
+        self._tails[(span[0], end.start)] = tail
+        return Region("clock", scope, start, end, end, delta, (span,), timer=last)
+
+    def tail(self, region: Region) -> list[Step]:
+        """What a timer does between the end of the measured code and its closing reading."""
+        return self._tails.get((region.spans[0][0], region.end.start), [])
+
+    def _start_stop(self, delta: Node, start: Node, end: Node, first: Scope, last: Scope, tail: list[Step]) -> Iterator[Region]:
+        stops = self._method_sites(last)
+        for call in self._method_sites(first):
+            receiver = callee_text(call).rpartition(".")[0]
+            scope = self.scopes.scope_of(call)
+            later = [c for c in stops if c.start > call.end and self.scopes.scope_of(c) is scope
+                     and callee_text(c).rpartition(".")[0] == receiver]  # fmt: skip
+            if later:
+                yield self._used(delta, start, end, scope, (call.end, later[0].start), last, tail)
+
+    def _method_sites(self, method: Scope) -> list[Node]:
+        """Calls `x.method()` outside the class that can only mean this class's method."""
+        found = []
+        owners = [m for m in self.scopes.functions.get(method.short_name, []) if m.class_name]
+        for call in self.scopes.calls_by_name.get(method.short_name, []):
+            callee = callee_text(call)
+            if "." not in callee or callee.startswith("self.") and "." not in callee[5:]:
+                continue
+            scope = self.scopes.scope_of(call)
+            target = self.scopes.called_function(call, scope)
+            if target is method or (target is None and len(owners) == 1 and method.short_name not in ("start", "stop", "get")):
+                found.append(call)
+        return found
+
+    def _hooks(self, first: Scope, last: Scope) -> bool:
+        """Whether a framework calls the two functions around a step of its work."""
+        names = (first.name or "", last.name or "")
+        begin = re.match(r"on_(\w*?)_?(start|begin)$", names[0])
+        finish = re.match(r"on_(\w*?)_?end$", names[1])
+        if begin and finish and begin[1] == finish[1]:
+            return bool(re.search(r"batch|step|predict|validation|test", begin[1]))
+        text = self.scopes.tree.text
+        outer = [scope.parent.name if scope.parent and scope.parent.name else scope.name for scope in (first, last)]
+        return all(outer) and bool(
+            re.search(rf"register_forward_pre_hook\(.*\b{outer[0]}\b", text)
+            and re.search(rf"register_forward_hook\(.*\b{outer[1]}\b", text)
+        )
+
+    def _stopwatches(self) -> Iterator[Region]:
+        """sdkStartTimer(&t) ... sdkStopTimer(&t) of the CUDA samples' helper library."""
+        if self.scopes.language != "cuda":
+            return
+        stops = self.scopes.calls_by_name.get("sdkStopTimer", [])
+        for call in self.scopes.calls_by_name.get("sdkStartTimer", []):
+            scope = self.scopes.scope_of(call)
+            args = call_args(call)
+            key = squeeze(args.text) if args else ""
+            later = [c for c in stops if c.start > call.end and self.scopes.scope_of(c) is scope
+                     and squeeze((call_args(c) or c).text) == key]  # fmt: skip
+            if later:
+                yield Region("clock", scope, call, later[0], later[0], later[0], ((call.end, later[0].end),))
+
+    def _library_regions(self) -> Iterator[Region]:
+        for scope in self.scopes.all:
+            for node in scope.nodes:
+                if node.kind == "with":
+                    yield from self._ipython(node, scope)
+                elif node.kind == "call" and self.scopes.language == "python":
+                    yield from self._timeit(node, scope)
+                elif node.kind in ("for", "while") and self.scopes.language == "cuda":
+                    yield from self._google(node, scope)
+
+    def _ipython(self, node: Node, scope: Scope) -> Iterator[Region]:
+        item, body = node.child("item"), node.child("block")
+        if item is None or body is None or not re.match(r"_ipython_time(it)?\(", item.text):
+            return
+        kind = "timeit" if item.text.startswith("_ipython_timeit") else "clock"
+        yield Region(kind, scope, item, item, item, item, ((body.start - 1, body.end),))
+
+    def _timeit(self, node: Node, scope: Scope) -> Iterator[Region]:
+        full = self.scopes.resolve(callee_text(node))
+        statement: Node | None = None
+        if full in ("timeit.timeit", "timeit.repeat"):
+            given = positional(node)
+            statement = given[0] if given else None
+        elif full.endswith((".timeit", ".repeat", ".autorange")) and "timeit.Timer" in self.scopes.tree.text:
+            maker = node.children[0]
+            inner = maker.children[0] if maker.kind == "attribute" and maker.children else None
+            if inner is None and maker.kind == "name":
+                inner = self.scopes.definition(node, squeeze(maker.text).rpartition(".")[0], scope)
+            if inner is not None and inner.kind == "call" and self.scopes.resolve(callee_text(inner)) == "timeit.Timer":
+                given = positional(inner)
+                statement = given[0] if given else None
+        function = self.scopes.callable_value(statement, scope) if statement is not None else None
+        if function is not None:
+            body = function.node
+            yield Region("timeit", function, node, node, node, node, ((body.start - 1, body.end),))
+
+    def _google(self, node: Node, scope: Scope) -> Iterator[Region]:
+        body = loop_body(node)
+        header = node.tree.text[node.start : body.start] if body else ""
+        if body is None or not re.search(r":\s*\*?\s*state\s*\)|state\w*(\.|->)KeepRunning", header):
+            return
+        if re.search(r"SetIterationTime|UseManualTime", node.tree.text):
+            return
+        yield Region("benchmark", scope, node, node, node, node, ((body.start - 1, body.end),))
+
+    # Events
+
+    def event_names(self, node: Node, scope: Scope) -> frozenset[str]:
+        """Names under which the file may know the event that `node` is.
+
+        Followed are: the target of a loop over a list, `zip` or `enumerate`, and tuples that are
+        appended to a list. `spans#1` is the second member of the tuples of the list `spans`.
+        """
+        found: set[str] = set()
+        todo = [self._event_key(node)]
+        while todo and len(found) < 12:
+            key = todo.pop()
+            if key in found or not key:
+                continue
+            found.add(key)
+            todo += self._aliases(key, node, scope)
+        return frozenset(found)
+
+    def _event_key(self, node: Node) -> str:
+        text = squeeze(node.text).lstrip("&*(")
+        index = re.match(r"([\w.]+)\[(-?\d+)\]$", text)
+        if index:
+            return f"{index[1]}#{index[2]}"
+        pair = re.match(r"([\w.]+)\[[^\]]*\]\[(-?\d+)\]$", text)
+        if pair:
+            return f"{pair[1]}#{pair[2]}"
+        text = text.replace("this->", "self.")
+        text = re.sub(r"\[.*", "", text)
+        return text.rstrip(")")
+
+    def _aliases(self, key: str, node: Node, scope: Scope) -> list[str]:
+        found = []
+        for parent in node.ancestors():
+            heads = [c for c in parent.children if c.kind == "comp_for"] if parent.kind == "comp" else [parent]
+            if parent.kind in ("for", "comp"):
+                for head in heads:
+                    if len(head.children) >= 2:
+                        found += self._bound(key, head.children[0], head.children[1])
+        base, mark, index = key.partition("#")
+        for call in self.scopes.calls_by_name.get("append", []):
+            args = positional(call)
+            if args and callee_text(call) == f"{base}.append":
+                if mark and args[0].kind in ("tuple", "list") and abs(int(index)) < len(args[0].children):
+                    found.append(self._event_key(args[0].children[int(index)]))
+                elif not mark and args[0].kind == "name":
+                    found.append(self._event_key(args[0]))
+        return found
+
+    def _bound(self, key: str, target: Node, iterable: Node) -> list[str]:
+        callee = callee_text(iterable) if iterable.kind == "call" else ""
+        given = positional(iterable) if iterable.kind == "call" else []
+        if callee == "enumerate" and given and target.kind == "tuple" and len(target.children) > 1:
+            return self._bound(key, target.children[1], given[0])
+        if target.kind in ("tuple", "list"):
+            for number, part in enumerate(target.children):
+                if squeeze(part.text) == key:
+                    if callee == "zip" and number < len(given):
+                        return [self._event_key(given[number])]
+                    return [f"{self._event_key(iterable)}#{number}"]
+        elif squeeze(target.text) == key:
+            return [self._event_key(given[0] if callee in ("reversed", "list", "tqdm") and given else iterable)]
+        return []
+
+    @cached_property
+    def records(self) -> list[tuple[Node, Scope, frozenset[str]]]:
+        """(call, scope, names of the event) of each call that records an event."""
+        found = []
+        for call in self.scopes.calls:
+            scope = self.scopes.scope_of(call)
+            if call.kind == "call" and r.RECORD in self.roles.of(call, scope):
+                event = self.recorded_event(call)
+                if event is not None:
+                    found.append((call, scope, self.event_names(event, scope)))
+                names = self._record_result(call)
+                if names:
+                    found.append((call, scope, names))
+        return found
+
+    def _record_result(self, call: Node) -> frozenset[str]:
+        # before = stream.record(): the event is the call's value.
+        parent = call.parent
+        if parent is not None and parent.kind == "assign" and parent.children[-1] is call:
+            return frozenset({target_key(parent.children[0])})
+        return frozenset()
+
+    def recorded_event(self, call: Node) -> Node | None:
+        """The node that names the event of a recording call."""
+        if self.scopes.language == "cuda" and last_segment(callee_text(call)) not in ("record",):
+            given = positional(call)
+            return given[0] if given else None
+        function = call.children[0]
+        if function.kind == "attribute":
+            return function.children[0]
+        if last_segment(callee_text(call)) == "record_event":
+            given = positional(call)
+            return given[0] if given else None
+        return _Receiver.of(function)
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """Each elapsed-time call with its events and their records."""
+        found = []
+        for call in self.scopes.calls:
+            scope = self.scopes.scope_of(call)
+            if call.kind != "call" or r.ELAPSED not in self.roles.of(call, scope) or scope.is_kernel:
+                continue
+            events = self.elapsed_events(call)
+            if events is None:
+                continue
+            names = [self.event_names(event, scope) for event in events]
+            start, end = (self._last_record(call, scope, group) for group in names)
+            found.append(Pair(call, scope, start, end, names[0], names[1]))
+        return found
+
+    def elapsed_events(self, call: Node) -> tuple[Node, Node] | None:
+        """The nodes of the start and the end event of an elapsed-time call."""
+        given = positional(call)
+        short = last_segment(callee_text(call))
+        if re.search(r"EventElapsedTime", short):
+            return (given[1], given[2]) if len(given) >= 3 else None
+        if short == "get_elapsed_time":
+            return (given[0], given[1]) if len(given) >= 2 else None
+        function = call.children[0]
+        receiver = function.children[0] if function.kind == "attribute" else _Receiver.of(function)
+        return (receiver, given[0]) if receiver is not None and given else None
+
+    def _last_record(self, call: Node, scope: Scope, names: frozenset[str]) -> Node | None:
+        matching = [(c, s) for c, s, n in self.records if n & names]
+        own = [c for c, s in matching if s is scope and c.end <= call.start]
+        if own:
+            return own[-1]
+        around = [c for c, s in matching if s in list(scope.enclosing()) and c.end <= call.start]
+        if around:
+            return around[-1]
+        members = [c for c, s in matching if scope.class_name and s.class_name == scope.class_name]
+        if members:
+            return members[-1]
+        later = [c for c, s in matching if s is scope]
+        return later[-1] if later else None
+
+    def _event_regions(self) -> Iterator[Region]:
+        for pair in self.pairs:
+            start, end = pair.start, pair.end
+            if start is None or end is None or start is end:
+                continue
+            one, two = self.scopes.scope_of(start), self.scopes.scope_of(end)
+            if one is two and start.start < end.start:
+                yield Region("event", one, start, end, pair.call, pair.call, ((start.end, end.start),))
+
+
+class _Receiver(Node):
+    """The object in front of a method's name, cut from one dotted name."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def of(function: Node) -> Node | None:
+        text = function.text
+        cut = max(text.rfind("."), text.rfind("->"))
+        if cut < 0:
+            return None
+        node = _Receiver("name", function.start, function.start + cut, function.tree)
+        node.parent = function.parent
+        return node
+
+
+def names_in(text: str) -> list[str]:
+    """The identifiers of a text."""
+    return re.findall(r"[A-Za-z_]\w*", text)
+
+
+__all__ = ["Pair", "Region", "Regions", "names_in", "split_top"]

@@ -1,0 +1,424 @@
+"""What one call or launch does that matters for a measurement.
+
+A `Role` is one of the constants below; a node may have several. Whether an unknown function is GPU
+work is decided on evidence, in this order: an operand known to be on the device; a name that
+usually is a model or a kernel, in a file that mentions a device at all, with no operand known to be
+on the host. Functions of the same file are not judged here; `flow` looks inside them.
+"""
+
+import re
+
+from perf_timing.lint import vocabulary as words
+from perf_timing.lint.devices import DEVICE, HOST, UNKNOWN, Devices, is_dtype
+from perf_timing.lint.facts import Node
+from perf_timing.lint.scopes import (
+    Scope,
+    Scopes,
+    callee_text,
+    keyword,
+    last_segment,
+    positional,
+    squeeze,
+)
+
+WORK = "work"  # puts work on the device and returns before it is done
+BLOCKING = "blocking"  # device work that is done when the call returns
+WAIT = "wait"  # an explicit wait for the device, a stream or an event
+READ = "read"  # returns a value to the host and so waits for it
+CLOCK = "clock"  # reads a host clock
+RECORD = "record"  # records an event
+ELAPSED = "elapsed"  # reads the time between two events
+ALLOC = "alloc"  # makes a buffer
+COPY = "copy"  # copies between host and device
+IO = "io"  # writes to the terminal, a log or a file
+COMPILE = "compile"  # compiles, builds or loads code
+HARNESS = "harness"  # a benchmark helper that waits and warms up by itself
+OPAQUE = "opaque"  # a callable that the caller passes in and that the file does not show
+SLEEP = "sleep"
+REPLAY = "replay"  # launches a captured graph
+LIKELY = "likely"  # beside WORK: by its name and the file, not by its operands
+
+
+class Roles:
+    """Answers `of(node, scope)` for calls, launches and operators."""
+
+    def __init__(self, scopes: Scopes, devices: Devices) -> None:
+        self.scopes = scopes
+        self.devices = devices
+        self.python = scopes.language == "python"
+        self.evidence = bool(words.DEVICE_EVIDENCE[scopes.language].search(scopes.tree.text))
+        self.libraries = set(re.findall(r"\b(torch|cupy|jax|mlx|numba|triton|tensorflow|cutlass|flax)\b", scopes.tree.text))
+        self._known: dict[int, frozenset[str]] = {}
+        self._macros: dict[str, str] = {}
+        if not self.python:
+            for node in scopes.tree.root.walk():
+                if node.kind == "macro":
+                    head = re.match(r"#\s*define\s+(\w+)", node.text)
+                    if head:
+                        self._macros[head[1]] = node.text[head.end() :]
+
+    def of(self, node: Node, scope: Scope) -> frozenset[str]:
+        """The roles of a node."""
+        found = self._known.get(id(node))
+        if found is None:
+            found = frozenset(self._python(node, scope) if self.python else self._cpp(node, scope))
+            self._known[id(node)] = found
+        return found
+
+    # Python
+
+    def _python(self, node: Node, scope: Scope) -> set[str]:
+        if node.kind == "binary":
+            return self._operator(node, scope)
+        if node.kind != "call":
+            return set()
+        callee = callee_text(node)
+        full = self.scopes.resolve(callee)
+        short = last_segment(full) if "." in full else full
+        if full in words.PYTHON_CLOCKS:
+            return {CLOCK}
+        for rule in (self._harness, self._waits, self._events, self._output, self._arrays):
+            found = rule(node, callee, full, short, scope)
+            if found:
+                return found
+        return self._compute(node, callee, full, short, scope)
+
+    def _operator(self, node: Node, scope: Scope) -> set[str]:
+        gap = self.scopes.tree.text[node.children[0].end : node.children[-1].start]
+        if len(node.children) != 2:
+            return set()
+        where = self.devices.of(node, scope)
+        if where == DEVICE:
+            return {WORK}
+        if "@" in gap and where == UNKNOWN and self.evidence:
+            return {WORK, LIKELY}
+        return set()
+
+    def _harness(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
+        if words.HARNESS.search(full):
+            return {HARNESS}
+        if short in ("timeit", "repeat", "autorange") and "." in full:
+            if full.startswith("timeit."):
+                return set()
+            return {HARNESS}
+        if full.endswith("cupyx.profiler.benchmark"):
+            return {HARNESS}
+        return set()
+
+    def _waits(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
+        if full in words.PYTHON_WAITS or callee in words.PYTHON_WAITS:
+            return {WAIT}
+        if short in ("sync", "synchronize") or (
+            words.WAIT_NAME.search(short) and not words.NO_WAIT_NAME.search(short)
+        ):
+            return {WAIT, CLOCK} if re.search(r"time", short) else {WAIT}
+        if short in ("wait", "join", "result") and "." in callee and not positional(node):
+            return {READ}
+        if short == "get" and "." in callee and not positional(node):
+            return {READ}
+        if short in words.READ_NAMES and ("." in callee):
+            return self._read(node, full, short, scope)
+        if short == "to" and "." in callee:
+            return self._move(node, scope)
+        if short in ("cuda", "xpu", "to_device") and "." in callee and not callee.startswith("torch.cuda"):
+            return self._upload(node, scope)
+        if short in ("device_put", "asarray") and full.startswith(("jax.", "cupy.")):
+            return {COPY}
+        if full in ("numpy.asarray", "numpy.array", "cupy.asnumpy", "torch.save", "numpy.save", "numpy.testing.assert_allclose"):
+            return {READ}
+        if full in ("float", "int", "bool") and positional(node):
+            return self._cast(node, scope)
+        if any(a.kind == "string" and a.text.strip("'\"") == "cpu" for a in positional(node)):
+            return {READ, COPY}
+        if full in ("torch.any", "torch.all") and any(p.kind in ("if", "while", "assert") for p in node.ancestors() if p.kind not in ("call", "args", "not", "bool")):
+            return {READ}
+        if short == "sleep":
+            return {SLEEP}
+        return set()
+
+    def _read(self, node: Node, full: str, short: str, scope: Scope) -> set[str]:
+        function = node.children[0]
+        if full.startswith(("numpy.", "math.", "time.")):
+            return set()
+        receiver = self.devices.of(function, scope) if function.kind == "attribute" else UNKNOWN
+        if function.kind == "name":
+            key = squeeze(function.text).rpartition(".")[0]
+            pairs = self.scopes.assignments(key, scope)
+            if pairs:
+                receiver = self.devices.of(pairs[-1][1], self.scopes.scope_of(pairs[-1][1]))
+        if receiver == HOST and short in ("cpu", "numpy", "tolist", "unique", "nonzero", "equal", "item"):
+            # A float().item() of a host value costs nothing; a device value was read before.
+            return set()
+        roles = {READ}
+        if short in ("cpu", "numpy", "asnumpy", "copy_to_host", "get"):
+            roles.add(COPY)
+        return roles
+
+    def _move(self, node: Node, scope: Scope) -> set[str]:
+        given = [*positional(node), *([d] if (d := keyword(node, "device")) else [])]
+        if not given or all(is_dtype(arg.text) for arg in given):
+            function = node.children[0]
+            where = self.devices.of(function, scope)
+            return {WORK} if where == DEVICE else set()
+        if any(re.search(r"[\"']cpu[\"']", arg.text) for arg in given):
+            return {READ, COPY}
+        return self._upload(node, scope)
+
+    def _upload(self, node: Node, scope: Scope) -> set[str]:
+        waits = keyword(node, "non_blocking")
+        if waits is not None and waits.text != "False":
+            return {COPY}
+        function = node.children[0]
+        source = UNKNOWN
+        if function.kind == "attribute":
+            source = self.devices.of(function.children[0], scope)
+        elif function.kind == "name":
+            key = squeeze(function.text).rpartition(".")[0]
+            before = [p for p in self.scopes.assignments(key, scope) if p[1].end < node.start]
+            if before:
+                value = before[-1][1]
+                source = self.devices.of(value, self.scopes.scope_of(value))
+        # A copy from pageable memory returns when it is done, behind all that was queued before.
+        return set() if source == DEVICE else {COPY, READ}
+
+    def _cast(self, node: Node, scope: Scope) -> set[str]:
+        value = positional(node)[0]
+        where = self.devices.of(value, scope)
+        if where == DEVICE:
+            return {READ}
+        if where == UNKNOWN and re.search(r"loss|logit|acc\b|grad|norm", value.text) and self.evidence:
+            return {READ}
+        return set()
+
+    def _events(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
+        if short in ("elapsed_time", "get_elapsed_time", "elapsed_time_ms", "time_till", "elapsed"):
+            if short == "elapsed" or "elapsed" in short:
+                return {ELAPSED} if short != "elapsed" else set()
+        if short == "record" and "." in callee:
+            return {RECORD}
+        if short == "record_event":
+            return {RECORD}
+        return set()
+
+    def _output(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
+        head = callee.rpartition(".")[0]
+        is_io = callee in words.IO_CALLS or full == "tqdm.tqdm.write"
+        if not is_io and short in words.IO_METHODS and head:
+            is_io = bool(words.IO_OBJECTS.search(head))
+        if not is_io:
+            return set()
+        roles = {IO}
+        if any(self.devices.of(arg, scope) == DEVICE for arg in self._printed(node)):
+            roles.add(READ)
+        return roles
+
+    def _printed(self, node: Node) -> list[Node]:
+        found = []
+        for arg in positional(node):
+            if arg.kind == "string":
+                for part in arg.walk():
+                    if part.kind == "interpolation" and part.children:
+                        found.append(part.children[0])
+            elif arg.kind == "name" and not arg.text.endswith((".shape", ".device", ".dtype")):
+                found.append(arg)
+        return [a for a in found if a.kind in ("name", "subscript") and not a.text.endswith((".shape", ".device", ".dtype", ".size"))]
+
+    def _arrays(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
+        if words.COMPILERS.search(full):
+            return {COMPILE}
+        if full.startswith(("torch.cuda.", "torch.xpu.", "torch.mps.", "torch.backends", "torch.profiler")):
+            return {RECORD} if short == "record" else set()
+        if short in words.CLONES and ("." in callee or short in self.scopes.imports):
+            where = self.devices.of(node, scope)
+            if where == HOST and "torch" in self.libraries and short not in ("pin_memory",):
+                return {ALLOC, HOST}
+            return {ALLOC} if not full.startswith(("numpy.", "copy.")) else set()
+        if words.FACTORY.match(short) and full.startswith(("torch.", "cupy.", "jax.", "mlx.")):
+            if self.devices.of(node, scope) == HOST:
+                return {ALLOC, HOST}
+            return {ALLOC}
+        return set()
+
+    def _compute(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
+        head = full.partition(".")[0]
+        function = node.children[0]
+        if "[" in callee and callee.endswith("]") and self._is_kernel_launch(node):
+            return {WORK}
+        if callee in words.HOST_CALLS or head in words.HOST_MODULES or full.partition(".")[0] == "numpy":
+            return set()
+        if words.COLLECTIVE.search(full) and re.search(r"dist|comm|nccl|torch\.distributed|pg|group|hvd", full):
+            return {WORK}
+        if short == "replay":
+            return {WORK, REPLAY}
+        if short == "backward":
+            return {WORK} if self.evidence else set()
+        if short == "step" and re.search(r"opt|scaler|engine|adam|sgd", callee, re.IGNORECASE) and not re.search(r"sched", callee):
+            return {WORK} if self.evidence else set()
+        if short in words.BLOCKING_NAMES and "." in callee or full.endswith("session.run"):
+            return {BLOCKING} if self.evidence else set()
+        if short == "run" and re.search(r"sess", callee):
+            return {BLOCKING}
+        if short in ("execute_async_v2", "execute_async_v3", "execute_async", "enqueue_v3"):
+            return {WORK}
+        if short == "copy_" and keyword(node, "non_blocking") is not None:
+            return {WORK, COPY}
+        return self._by_operands(node, callee, full, short, scope, function)
+
+    def _by_operands(self, node: Node, callee: str, full: str, short: str, scope: Scope, function: Node) -> set[str]:
+        if short in words.HOST_METHODS and "." in callee and not callee.startswith(("torch.", "F.", "jnp.")):
+            return set()
+        if self._is_array_module(full) and not re.search(r"(^|\.)(Event|Stream|Device|Generator|RandomState|PRNGKey|key|split|default_rng|RawKernel|ElementwiseKernel|RawModule|ReductionKernel|device|devices|get_default_memory_pool|get_current_stream|jit|vmap|grad|pmap|value_and_grad|config|set_\w+|get_\w+|is_\w+)$", full) and not full.startswith(("cupy.cuda", "jax.config", "jax.distributed", "jax.lib", "jax.profiler", "mlx.core.eval")):
+            return {WORK}
+        if re.match(r"[A-Z]", short) and not short.isupper():
+            return set()  # a class
+        if full.startswith(("torch.utils", "torch.distributed", "torch.jit", "torch.load", "torch.manual_seed", "torch.set_", "torch.get_", "torch.is_", "torch._dynamo", "torch.device", "torch.no_grad", "torch.inference_mode", "torch.autocast", "torch.amp", "torch.compile", "torch.from_numpy", "torch.hub", "torch.random", "torch.Size", "torch.finfo")):
+            return set()
+        operands = [self.devices.of(arg, scope) for arg in positional(node)]
+        operands += [self.devices.of(k.children[-1], scope) for k in (self._keywords(node)) if k.children]
+        receiver = self._callee_device(node, function, full, scope)
+        if DEVICE in operands or receiver == DEVICE:
+            return {WORK}
+        if full.startswith("torch.") or full.startswith("torch.nn.functional."):
+            where = self.devices.join(operands) if operands else UNKNOWN
+            return {WORK, LIKELY} if where == UNKNOWN and self.evidence else set()
+        if not self.evidence or receiver == HOST or (operands and all(o == HOST for o in operands) and positional(node) and receiver != UNKNOWN):
+            return set()
+        if words.NOT_MODEL.search(callee):
+            return set()
+        if self._is_jitted(callee) or words.MODEL.search(callee):
+            return {WORK, LIKELY}
+        if short in words.TENSOR_VERBS and "." in callee and "torch" in self.libraries:
+            return {WORK, LIKELY}
+        if short.endswith("_") and not short.startswith("_") and "." in callee and "torch" in self.libraries:
+            return {WORK, LIKELY}
+        return set()
+
+    def _keywords(self, node: Node) -> list[Node]:
+        return [k for c in node.children if c.kind == "args" for k in c.children if k.kind == "keyword"]
+
+    def _callee_device(self, node: Node, function: Node, full: str, scope: Scope) -> str:
+        if function.kind == "attribute":
+            return self.devices.of(function.children[0], scope)
+        if function.kind == "name" and "." in function.text:
+            head = squeeze(function.text).partition(".")[0]
+            if head in self.scopes.imports:
+                return UNKNOWN
+            return self.devices._receiver(function, scope, 1)
+        if function.kind == "name":
+            return self.devices.of(function, scope)
+        return UNKNOWN
+
+    def _is_array_module(self, full: str) -> bool:
+        return full.startswith(("cupy.", "jax.numpy.", "jax.lax.", "jax.nn.", "jax.random.", "mlx.core.", "mlx.nn."))
+
+    def _is_kernel_launch(self, node: Node) -> bool:
+        """`kernel[grid](...)`: the subscript holds a launch grid, not the key of a container."""
+        function = node.children[0]
+        if function.kind != "subscript" or not function.children:
+            return False
+        if not self.libraries & {"triton", "numba", "tilelang", "cutlass", "cupy"}:
+            return False
+        name = squeeze(function.children[0].text)
+        local = self.scopes.functions.get(last_segment(name))
+        if local and any(re.search(r"jit|kernel", d.text) for f in local for d in f.decorators):
+            return True
+        return bool(re.search(r"kernel|_fwd|_bwd|jit", name)) or any(
+            c.kind in ("tuple", "lambda") or re.search(r"grid|block|thread", c.text) for c in function.children[1:]
+        )
+
+    def _is_jitted(self, callee: str) -> bool:
+        for function in self.scopes.functions.get(last_segment(callee), []):
+            if any(re.search(r"\bjit\b|compile", d.text) for d in function.decorators):
+                return True
+        for _, value in self.scopes.assignments(callee):
+            if value.kind == "call" and re.search(r"(^|[._])(jit|compile|pmap|vmap|get_\w*kernel|load_inline|make_graphed_callables)$", callee_text(value)):
+                return True
+            if value.kind == "call" and re.search(r"\.(kernel|function|get_function)$|RawKernel$", callee_text(value)):
+                return True
+        return False
+
+    # CUDA and HIP C++
+
+    def _cpp(self, node: Node, scope: Scope) -> set[str]:
+        if node.kind == "launch":
+            return {WORK}
+        if node.kind != "call":
+            return set()
+        callee = callee_text(node)
+        short = last_segment(callee)
+        if self._cpp_clock(callee, short):
+            return {CLOCK}
+        vendor = words.CPP_VENDOR.sub("", short)
+        is_vendor = vendor != short
+        if is_vendor:
+            found = self._runtime(vendor, node)
+            if found:
+                return found
+        if words.COLLECTIVE_CPP.match(short):
+            return {WORK}
+        if words.CPP_LIBRARY_WORK.match(short):
+            return {WORK}
+        if words.COMPILERS_CPP.search(short):
+            return {COMPILE}
+        if callee.startswith("thrust::"):
+            return {BLOCKING}
+        if short in ("enqueueV2", "enqueueV3", "enqueue"):
+            return {WORK}
+        if short in ("executeV2", "execute") and "." not in callee:
+            return {BLOCKING}
+        if short == "elapsed_time":
+            return {ELAPSED}
+        if short == "record" and re.search(r"\.|->", callee):
+            return {RECORD}
+        if short in words.IO_CALLS:
+            return {IO}
+        if short in self._macros:
+            return self._macro(self._macros[short])
+        if short == "sleep_for" or short in ("usleep", "sleep"):
+            return {SLEEP}
+        if (words.WAIT_NAME.search(short) and not words.NO_WAIT_NAME.search(short)):
+            return {WAIT}
+        if short in ("get", "join", "wait") and re.search(r"\.|->", callee):
+            return {READ}
+        if short == "item":
+            return {READ}
+        return set()
+
+    def _macro(self, text: str) -> set[str]:
+        if re.search(r"(Device|Stream|Event|Thread)Synchronize", text):
+            return {WAIT}
+        return {WORK} if "<<<" in text else set()
+
+    def _cpp_clock(self, callee: str, short: str) -> bool:
+        full = self.scopes.resolve(callee)
+        if short == "now":
+            return bool(re.search(r"clock|chrono", full, re.IGNORECASE)) or "chrono" in self.scopes.tree.text
+        return full in words.CPP_CLOCKS or short in words.CPP_CLOCK_FILLERS
+
+    def _runtime(self, vendor: str, node: Node) -> set[str]:
+        if vendor in words.CPP_WAITS:
+            return {WAIT}
+        if vendor == "EventQuery" or vendor == "StreamQuery":
+            looped = any(p.kind == "while" for p in node.ancestors())
+            return {WAIT} if looped else set()
+        if re.match(r"EventRecord(WithFlags)?$", vendor):
+            return {RECORD}
+        if re.match(r"EventElapsedTime(_v2)?$", vendor):
+            return {ELAPSED}
+        if vendor in words.CPP_BLOCKING:
+            text = node.text
+            if "DeviceToDevice" in text:
+                return {WORK, COPY}
+            return {BLOCKING, COPY}
+        if vendor in words.CPP_ASYNC:
+            roles = {WORK}
+            if "Memcpy" in vendor:
+                roles.add(COPY)
+            if vendor == "GraphLaunch":
+                roles.add(REPLAY)
+            return roles
+        if vendor in words.CPP_ALLOC:
+            return {ALLOC}
+        if words.COMPILERS_CPP.search("cuda" + vendor) or re.match(r"GraphInstantiate|ModuleLoad", vendor):
+            return {COMPILE}
+        return set()

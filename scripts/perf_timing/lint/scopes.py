@@ -1,0 +1,565 @@
+"""Functions, names and call sites of one file.
+
+A `Scope` is the module, a function or a lambda. Nodes belong to the innermost scope around them.
+`Scopes` resolves a name to what it stands for: an imported name, a function of the file, or the
+values that are assigned to it.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from perf_timing.lint.facts import Node, Tree
+
+_LOOPS = frozenset({"for", "while", "comp"})
+
+
+class Scope:
+    """The module, a function or a lambda: its own nodes, without those of scopes inside it."""
+
+    def __init__(self, node: Node, parent: "Scope | None", owner: Node | None) -> None:
+        self.node = node
+        self.parent = parent
+        self.owner = owner  # the class around it, for a method
+        self.nodes: list[Node] = []
+        self.decorators: list[Node] = []
+        self.children: list[Scope] = []
+
+    def __repr__(self) -> str:
+        return f"<Scope {self.name} {self.node.line}>"
+
+    @cached_property
+    def name(self) -> str:
+        """The function's name; "" for the module and for lambdas."""
+        if self.node.kind != "function":
+            return ""
+        declarator = next((n for n in self.node.walk() if n.kind == "declarator"), None)
+        if declarator is not None:
+            head = re.match(r"[\s*&]*([\w:~]+)", declarator.text)
+            return head[1] if head else ""
+        leaf = self.node.child("name")
+        return leaf.text if leaf else ""
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the parameters in order, `self` and `cls` left out."""
+        holder: Node | None = self.node
+        if self.node.kind == "function":
+            holder = next((n for n in self.node.walk() if n.kind == "declarator"), self.node)
+        params = next((n for n in holder.walk() if n.kind == "params"), None) if holder else None
+        if params is None or self.node.kind == "module":
+            return ()
+        cpp = self.node.tree.language == "cuda"
+        names = [parameter_name(part, cpp) for part in split_top(params.text.strip("()"))]
+        return tuple(name for name in names if name and name not in ("self", "cls"))
+
+    @cached_property
+    def is_kernel(self) -> bool:
+        """Device code: runs on the GPU, holds nothing that the host times."""
+        if self.node.kind != "function":
+            return False
+        head = self.node.text[: max(0, (self.body.start if self.body else 0) - self.node.start)]
+        if "__global__" in head or ("__device__" in head and "__host__" not in head):
+            return True
+        return any(re.search(r"triton\.jit|cute\.kernel|tl\.jit|gluon\.jit|T\.prim_func", d.text)
+                   for d in self.decorators)  # fmt: skip
+
+    @cached_property
+    def is_async(self) -> bool:
+        text = self.node.tree.text
+        return self.node.kind == "function" and text[self.node.start : self.node.start + 5] == "async"
+
+    @cached_property
+    def body(self) -> Node | None:
+        if self.node.kind == "lambda":
+            return self.node.child("block") or (self.node.children or [None])[-1]
+        return self.node.child("block")
+
+    @cached_property
+    def class_name(self) -> str:
+        leaf = self.owner.child("name") if self.owner else None
+        if leaf is None and "::" in self.name:
+            return self.name.rpartition("::")[0]
+        return leaf.text if leaf else ""
+
+    @cached_property
+    def short_name(self) -> str:
+        return self.name.rpartition("::")[2]
+
+    def enclosing(self) -> Iterator["Scope"]:
+        """This scope and those around it, inside out."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+
+def split_top(text: str) -> list[str]:
+    """`text` split at the commas outside brackets and strings."""
+    parts, depth, start, quote = [], 0, 0, ""
+    for i, c in enumerate(text):
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "\"'":
+            quote = c
+        elif c in "([{<" and not (c == "<" and text[i + 1 : i + 2] in " ="):
+            depth += 1
+        elif c in ")]}" or (c == ">" and depth > 0 and text[i - 1 : i] not in "-="):
+            depth -= 1
+        elif c == "," and depth <= 0:
+            parts.append(text[start:i])
+            start = i + 1
+    parts.append(text[start:])
+    return [part for part in parts if part.strip()]
+
+
+def parameter_name(text: str, cpp: bool) -> str:
+    """The name that one parameter declares."""
+    if cpp:
+        names = re.findall(r"[A-Za-z_]\w*", text.partition("=")[0])
+        return names[-1] if names else ""
+    found = re.match(r"\s*\**\s*([A-Za-z_]\w*)", text)
+    return found[1] if found else ""
+
+
+def squeeze(text: str) -> str:
+    """`text` without white space: the key under which equal expressions compare equal."""
+    return re.sub(r"\s+", "", text)
+
+
+def last_segment(name: str) -> str:
+    """`synchronize` of `torch.cuda.synchronize`, `now` of `std::chrono::steady_clock::now`."""
+    return re.split(r"\.|::|->", name)[-1].strip()
+
+
+def base_name(expression: str) -> str:
+    """The name in front of an expression's first dot or bracket; of self.x it is `self.x`."""
+    found = re.match(r"[&*(\s]*((?:(?:self|this|cls)\s*(?:\.|->)\s*)?[A-Za-z_]\w*)", expression)
+    return squeeze(found[1]).replace("this->", "self.") if found else ""
+
+
+class Scopes:
+    """All scopes of a tree, and what its names stand for."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.language = tree.language
+        self.module = Scope(tree.root, None, None)
+        self.all: list[Scope] = [self.module]
+        self._scope_of: dict[int, Scope] = {}
+        self._collect()
+
+    def _collect(self) -> None:
+        stack: list[tuple[Node, Scope, Node | None]] = [(self.tree.root, self.module, None)]
+        while stack:
+            node, scope, owner = stack.pop()
+            inner, inner_owner = scope, owner
+            if node.kind in ("function", "lambda"):
+                scope.nodes.append(node)
+                self._scope_of[id(node)] = scope
+                inner = Scope(node, scope, owner if node.kind == "function" else scope.owner)
+                inner.decorators = _decorators(node)
+                scope.children.append(inner)
+                self.all.append(inner)
+                inner_owner = None
+                if node.kind == "lambda":
+                    inner_owner = owner
+            else:
+                if node.kind == "class":
+                    inner_owner = node
+                scope.nodes.append(node)
+                self._scope_of[id(node)] = scope
+            for child in reversed(node.children):
+                stack.append((child, inner, inner_owner))
+
+    def scope_of(self, node: Node) -> Scope:
+        """The innermost scope that holds `node` (for a function node: the scope around it)."""
+        return self._scope_of[id(node)]
+
+    @cached_property
+    def by_node(self) -> dict[int, Scope]:
+        return {id(scope.node): scope for scope in self.all}
+
+    @cached_property
+    def functions(self) -> dict[str, list[Scope]]:
+        """Functions by their (last) name."""
+        found: dict[str, list[Scope]] = defaultdict(list)
+        for scope in self.all:
+            if scope.name:
+                found[scope.short_name].append(scope)
+        return found
+
+    @cached_property
+    def classes(self) -> dict[str, list[Scope]]:
+        """Methods by the name of their class."""
+        found: dict[str, list[Scope]] = defaultdict(list)
+        for scope in self.all:
+            if scope.name and scope.class_name:
+                found[scope.class_name].append(scope)
+        return found
+
+    @cached_property
+    def class_names(self) -> frozenset[str]:
+        return frozenset(
+            leaf.text
+            for node in self.tree.root.walk()
+            if node.kind == "class" and (leaf := node.child("name"))
+        )
+
+    @cached_property
+    def imports(self) -> dict[str, str]:
+        """Names that import statements bind, and the full names that they stand for."""
+        bound: dict[str, str] = {}
+        if self.language == "cuda":
+            for name, target in re.findall(r"\busing\s+(\w+)\s*=\s*([\w:]+)\s*;", self.tree.text):
+                bound[name] = target
+            return bound
+        for node in self.tree.root.walk():
+            if node.kind == "import":
+                bound.update(_imported(node.text))
+        return bound
+
+    @cached_property
+    def call_aliases(self) -> dict[str, list[str]]:
+        """Names that are assigned a dotted name: `sync = torch.cuda.synchronize`."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for scope in self.all:
+            for node in scope.nodes:
+                if node.kind == "assign" and len(node.children) == 2:
+                    target, value = node.children
+                    names = [value] if value.kind == "name" else []
+                    if value.kind == "cond":
+                        names = [c for c in value.children if c.kind == "name" and "." in c.text]
+                    for name in names:
+                        if "." in name.text and target.kind == "name":
+                            found[squeeze(target.text)].append(squeeze(name.text))
+        return found
+
+    def resolve(self, name: str) -> str:
+        """The full name behind `name`: import aliases and `name = dotted.name` are followed."""
+        name = squeeze(name)
+        aliased = self.call_aliases.get(name)
+        if aliased:
+            name = aliased[0]
+        separator = "::" if self.language == "cuda" else "."
+        head, dot, rest = name.partition(separator)
+        if head in self.imports:
+            return self.imports[head] + dot + rest
+        return name
+
+    @cached_property
+    def _assigned(self) -> dict[str, list[tuple[Node, Node]]]:
+        """For each key, the (target, value) pairs of all assignments in the file, in order."""
+        found: dict[str, list[tuple[Node, Node]]] = defaultdict(list)
+        for node in self.tree.root.walk():
+            for target, value in _pairs(node):
+                found[target_key(target)].append((target, value))
+        return found
+
+    def assignments(self, key: str, scope: Scope | None = None) -> list[tuple[Node, Node]]:
+        """(target, value) pairs that assign to `key` (see `target_key`), in order.
+
+        With a scope: of the innermost scope around it that assigns to the name at all.
+        """
+        pairs = self._assigned.get(key, [])
+        if scope is None or not pairs or key.startswith("self."):
+            return pairs
+        for around in scope.enclosing():
+            own = [pair for pair in pairs if self.scope_of(pair[0]) is around]
+            if own or key in around.parameters:
+                return own
+        return []
+
+    def definition(self, node: Node, key: str, scope: Scope) -> Node | None:
+        """The value that `key` most likely has at `node`: the last assignment before it."""
+        pairs = self.assignments(key, scope)
+        before = [value for target, value in pairs if target.end <= node.start]
+        if before:
+            return before[-1]
+        return pairs[-1][1] if pairs else None
+
+    @cached_property
+    def calls(self) -> list[Node]:
+        """All calls and launches in order of the source."""
+        return [n for n in self.tree.root.walk() if n.kind in ("call", "launch")]
+
+    @cached_property
+    def calls_by_name(self) -> dict[str, list[Node]]:
+        found: dict[str, list[Node]] = defaultdict(list)
+        for call in self.calls:
+            found[last_segment(callee_text(call))].append(call)
+        return found
+
+    def called_function(self, call: Node, scope: Scope) -> Scope | None:
+        """The function of this file that `call` runs, where that can be told."""
+        function = call.children[0] if call.children else None
+        if function is None:
+            return None
+        if function.kind == "lambda":
+            return self.by_node.get(id(function))
+        return self.function_named(callee_text(call), scope, call)
+
+    def function_named(self, name: str, scope: Scope, at: Node) -> Scope | None:
+        """The function of this file that the (dotted) `name` stands for at a place."""
+        name = squeeze(name)
+        short = last_segment(name)
+        receiver = name[: -len(short)].rstrip(".:->")
+        if not receiver:
+            return self._plain_function(name, scope, at)
+        if self.language == "python" and receiver in ("self", "cls", "super()"):
+            return self._method(scope, short)
+        candidates = self.functions.get(short, [])
+        owned = [c for c in candidates if c.class_name]
+        if receiver in self.imports or not owned:
+            return None
+        class_name = self.class_of(receiver, scope, at)
+        if class_name:
+            return next((c for c in owned if c.class_name == class_name), None)
+        return None
+
+    def _plain_function(self, name: str, scope: Scope, at: Node) -> Scope | None:
+        for around in scope.enclosing():
+            if name in around.parameters:
+                return None
+            for child in around.children:
+                if child.short_name == name and (not child.class_name or self.language == "cuda"):
+                    return child
+        value = self.definition(at, name, scope)
+        if value is not None:
+            return self.callable_value(value, scope)
+        if name in self.class_names:
+            return None
+        found = self.functions.get(name, [])
+        return found[0] if len(found) == 1 and not found[0].class_name else None
+
+    def callable_value(self, value: Node, scope: Scope) -> Scope | None:
+        """The function that a value is: a lambda, a name, a partial, a wrapped or built object."""
+        if value.kind == "lambda":
+            return self.by_node.get(id(value))
+        if value.kind == "name":
+            key = squeeze(value.text)
+            found = self.functions.get(last_segment(key), [])
+            plain = [f for f in found if not f.class_name or key.startswith("self.")]
+            return plain[0] if len(plain) == 1 else None
+        if value.kind == "call":
+            name = callee_text(value)
+            class_name = last_segment(name)
+            if class_name in self.class_names:
+                methods = self.classes.get(class_name, [])
+                for wanted in ("__call__", "forward"):
+                    for method in methods:
+                        if method.name == wanted:
+                            return method
+                return None
+            arguments = positional(value)
+            if arguments and re.search(r"(partial|jit|compile|no_grad|inference_mode|vmap|wraps?)$", class_name):
+                return self.callable_value(arguments[0], scope)
+            # Module().cuda().eval(): the object in front of the chain.
+            inner = value.children[0]
+            if inner.kind == "attribute" and inner.children and inner.children[0].kind == "call":
+                return self.callable_value(inner.children[0], scope)
+        return None
+
+    def class_of(self, receiver: str, scope: Scope, at: Node) -> str:
+        """The class of this file that the object `receiver` is built from, or ""."""
+        key = "self." + receiver[6:] if receiver.startswith("this->") else receiver
+        value = self.definition(at, key, scope)
+        seen = 0
+        while value is not None and seen < 4:
+            seen += 1
+            if value.kind == "call":
+                name = last_segment(callee_text(value))
+                if name in self.class_names:
+                    return name
+                inner = value.children[0] if value.children else None
+                if inner is not None and inner.kind == "attribute":
+                    value = inner.children[0]
+                    continue
+                return ""
+            if value.kind == "name":
+                value = self.definition(value, squeeze(value.text), scope)
+                continue
+            return ""
+        if self.language == "cuda":
+            return self._declared_class(key)
+        return ""
+
+    def _declared_class(self, key: str) -> str:
+        short = key.removeprefix("self.")
+        for name in self.class_names:
+            if re.search(rf"\b{re.escape(name)}\b[\s*&]*\b{re.escape(short)}\b", self.tree.text):
+                return name
+        return ""
+
+    def _method(self, scope: Scope, name: str) -> Scope | None:
+        owner = next((s.class_name for s in scope.enclosing() if s.class_name), "")
+        for method in self.classes.get(owner, []):
+            if method.short_name == name:
+                return method
+        candidates = [s for s in self.functions.get(name, []) if s.class_name]
+        return candidates[0] if len(candidates) == 1 else None
+
+    def call_sites(self, scope: Scope) -> list[Node]:
+        """Calls in this file that run the function `scope`."""
+        if not scope.name:
+            return []
+        return [
+            call
+            for call in self.calls_by_name.get(scope.short_name, [])
+            if call.kind == "call" and self.called_function(call, self.scope_of(call)) is scope
+        ]
+
+    def argument_values(self, scope: Scope, parameter: str) -> list[Node]:
+        """What the file's call sites of `scope` pass as `parameter`."""
+        if parameter not in scope.parameters:
+            return []
+        position = scope.parameters.index(parameter)
+        values = []
+        for call in self.call_sites(scope):
+            value = argument(call, position, parameter)
+            if value is not None:
+                values.append(value)
+        return values
+
+
+def _decorators(node: Node) -> list[Node]:
+    if node.parent is None or node.kind != "function":
+        return []
+    siblings = node.parent.children
+    index = next((i for i, s in enumerate(siblings) if s is node), 0)
+    found = []
+    while index > 0 and siblings[index - 1].kind == "decorator":
+        index -= 1
+        found.append(siblings[index])
+    return found
+
+
+def _imported(text: str) -> Iterator[tuple[str, str]]:
+    text = re.sub(r"#.*", "", text).replace("\\\n", " ").replace("(", " ").replace(")", " ")
+    found = re.match(r"\s*from\s+([\w.]+)\s+import\s+(.*)", text, re.DOTALL)
+    if found:
+        for name, alias in re.findall(r"([\w*]+)(?:\s+as\s+(\w+))?", found[2]):
+            yield alias or name, f"{found[1]}.{name}"
+        return
+    for name, alias in re.findall(r"([\w.]+)(?:\s+as\s+(\w+))?", text.replace("import", " ", 1)):
+        if alias:
+            yield alias, name
+        else:
+            head = name.partition(".")[0]
+            yield head, head
+
+
+def _pairs(node: Node) -> Iterator[tuple[Node, Node]]:
+    """(target, value) pairs that `node` assigns; a tuple is taken apart where both sides are one."""
+    if node.kind in ("assign", "named") and len(node.children) >= 2:
+        value = node.children[-1]
+        target = node.children[0]
+        yield from _unpack(target, value)
+        if value.kind == "assign":  # a = b = value
+            yield from _unpack(target, value.children[-1])
+    elif node.kind == "item" and len(node.children) == 2:
+        yield from _unpack(node.children[1], node.children[0])
+
+
+def _unpack(target: Node, value: Node) -> Iterator[tuple[Node, Node]]:
+    if target.kind in ("tuple", "list"):
+        parts = target.children
+        same = value.kind in ("tuple", "list") and len(value.children) == len(parts)
+        for number, part in enumerate(parts):
+            yield from _unpack(part, value.children[number] if same else value)
+    else:
+        yield target, value
+
+
+def target_key(target: Node) -> str:
+    """The key of an assignment's target or of a read: text without white space, this-> as self."""
+    key = squeeze(target.text)
+    if key.startswith("this->"):
+        return "self." + key[6:]
+    if target.tree.language == "cuda" and "(" in key:
+        key = key.partition("(")[0]
+    return key
+
+
+def callee_text(call: Node) -> str:
+    """The text of what is called: `torch.cuda.synchronize`, `kernel[grid]`, `model(x).loss.item`."""
+    if call.kind == "launch":
+        return call.children[0].text if call.children else ""
+    args = call_args(call)
+    text = call.tree.text[call.start : args.start if args else call.end]
+    text = re.sub(r"<[^<>()]*>\s*$", "", text) if call.tree.language == "cuda" else text
+    return squeeze(text)
+
+
+def call_args(call: Node) -> Node | None:
+    """The argument list of a call."""
+    for child in reversed(call.children):
+        if child.kind in ("args", "comp"):
+            return child
+    return None
+
+
+def positional(call: Node) -> list[Node]:
+    """The positional arguments of a call."""
+    args = call_args(call)
+    if args is None:
+        return []
+    if args.kind == "comp":
+        return [args]
+    return [child for child in args.children if child.kind != "keyword"]
+
+
+def keyword(call: Node, name: str) -> Node | None:
+    """The value of a keyword argument."""
+    args = call_args(call)
+    for child in args.children if args else ():
+        if child.kind == "keyword" and child.children and child.children[0].text == name:
+            return child.children[-1] if len(child.children) > 1 else child
+    return None
+
+
+def argument(call: Node, position: int, name: str = "") -> Node | None:
+    """The argument of a call by keyword or position."""
+    found = keyword(call, name) if name else None
+    if found is not None:
+        return found
+    given = positional(call)
+    return given[position] if position < len(given) else None
+
+
+def loops_around(node: Node, inside: Node | None = None) -> list[Node]:
+    """The loops whose body (or element) holds `node`, inside out, up to the node `inside`."""
+    found = []
+    child = node
+    for parent in node.ancestors():
+        if parent is inside or parent.kind in ("function", "lambda", "class"):
+            break
+        if parent.kind in _LOOPS and not in_header(parent, child):
+            found.append(parent)
+        child = parent
+    return found
+
+
+def in_header(loop: Node, child: Node) -> bool:
+    """Whether a child of a loop belongs to its header (or its else), not to its body."""
+    if loop.kind == "comp":
+        return child.kind in ("comp_for", "comp_if") and child is loop.child("comp_for")
+    body = loop_body(loop)
+    return body is not None and child is not body
+
+
+def loop_body(loop: Node) -> Node | None:
+    """The body of a loop or of an if: its block, or the one statement that stands for it."""
+    block = loop.child("block")
+    if block is not None or not loop.children:
+        return block
+    if loop.tree.language == "cuda":
+        return loop.children[-1]
+    return None
+
+
+def common_loop(one: Node, two: Node, loops: Sequence[Node] | None = None) -> Node | None:
+    """The innermost loop whose body holds both nodes."""
+    others = {id(loop) for loop in (loops or loops_around(two))}
+    return next((loop for loop in loops_around(one) if id(loop) in others), None)

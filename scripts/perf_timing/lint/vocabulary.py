@@ -1,0 +1,216 @@
+"""The names that the engine knows: clocks, waits, GPU work, allocations, output and so on.
+
+Names are compared after import aliases have been resolved (`tc.synchronize` is
+`torch.cuda.synchronize`); most sets hold the last segment only, because the object in front of it
+is rarely known. What is not listed here is not guessed by more than a name's usual meaning.
+"""
+
+import re
+
+# Host clocks by full name: the unit that one tick stands for.
+PYTHON_CLOCKS = {
+    "time.time": "s",
+    "time.perf_counter": "s",
+    "time.monotonic": "s",
+    "time.process_time": "s",
+    "time.thread_time": "s",
+    "time.clock": "s",
+    "time.time_ns": "ns",
+    "time.perf_counter_ns": "ns",
+    "time.monotonic_ns": "ns",
+    "time.process_time_ns": "ns",
+    "time.thread_time_ns": "ns",
+    "time.clock_gettime": "s",
+    "time.clock_gettime_ns": "ns",
+    "timeit.default_timer": "s",
+    "datetime.now": "datetime",
+    "datetime.utcnow": "datetime",
+    "datetime.datetime.now": "datetime",
+    "datetime.datetime.utcnow": "datetime",
+    "pandas.Timestamp.now": "datetime",
+    "MPI.Wtime": "s",
+    "mpi4py.MPI.Wtime": "s",
+    "torch._C._get_time": "s",
+}
+CPU_TIME_CLOCKS = re.compile(r"(process_time|thread_time|time\.clock)(_ns)?$|^(std::)?clock$")
+# C and C++: functions whose value is a time, and functions that fill a variable with it.
+CPP_CLOCKS = {
+    "clock": "ticks",
+    "std::clock": "ticks",
+    "omp_get_wtime": "s",
+    "MPI_Wtime": "s",
+    "time": "s",
+    "std::time": "s",
+    "GetTickCount": "ms",
+    "GetTickCount64": "ms",
+    "__rdtsc": "cycles",
+    "absl::Now": "duration",
+    "absl::GetCurrentTimeNanos": "ns",
+}
+CPP_CLOCK_FILLERS = {
+    "gettimeofday": 0,
+    "clock_gettime": 1,
+    "QueryPerformanceCounter": 0,
+    "timespec_get": 0,
+    "ftime": 0,
+}
+
+# A call of something whose last segment matches waits for the device (or for one stream or event).
+WAIT_NAME = re.compile(
+    r"(?<!a)sync(hronize)?(?=$|_|s?\b|[A-Z0-9]|hronized?)|synchroni[sz]e|^block_until_ready$"
+    r"|^wait_device_ops$|^wait_for_everyone$|^barrier$|^rendezvous$|^device_barrier$"
+    r"|^effects_barrier$|^wait_event_complete$|^waitall$|^wait_until_finished$|^flush_and_wait$",
+)
+NO_WAIT_NAME = re.compile(
+    r"async(?!hronous_wait)|wait_stream$|wait_event$|^set_sync|sync_?batch|no_sync|^sync_dist"
+    r"|syncwarp|syncthreads|syncbn|sync_debug|should_sync|needs_sync|is_sync|sync_grad|_cpu_sync$"
+    r"|InitializeSync",
+    re.IGNORECASE,
+)
+PYTHON_WAITS = {"mlx.core.eval", "mx.eval", "mlx.core.synchronize", "jax.block_until_ready"}
+# Reads that return a value to the host, and so wait for it.
+READ_NAMES = frozenset(
+    "item cpu numpy tolist asnumpy copy_to_host device_get to_py to_dlpack_host get_scale"
+    " copy_to_cpu to_host allclose equal is_close nonzero isnan_any to_python_float assert_close"
+    " assert_allclose assert_equal unique masked_select".split()
+)
+# Work that is complete when the call returns.
+BLOCKING_NAMES = frozenset(
+    "generate execute_v2 execute run_with_iobinding infer chat predict_on_batch batch_decode"
+    " decode_image benchmark_forward".split()
+)
+# Benchmark helpers that warm up, wait and time by themselves.
+HARNESS = re.compile(
+    r"(^|[._])(do_bench\w*|blocked_autorange|adaptive_autorange|bench_gpu_time\w*|bench_kineto"
+    r"|time_fwd|benchmark_forward|benchmark_backward|benchmark_combined|benchmark_fwd_bwd"
+    r"|benchmark_all|perf_report|cupti_\w+|run_measurement)$"
+)
+PROFILER = re.compile(r"(^|[._])(profile|profiler|record_function|Profiler|nsys|proton)\w*$")
+
+COLLECTIVE = re.compile(
+    r"(^|[._])(all_reduce|all_gather\w*|reduce_scatter\w*|all_to_all\w*|allreduce|allgather"
+    r"|broadcast|broadcast_coalesced|_all_gather_base|_reduce_scatter_base|reduce|gather|scatter"
+    r"|batch_isend_irecv|isend|irecv|send|recv)$"
+)
+COLLECTIVE_CPP = re.compile(r"^(nccl|rccl)(AllReduce|AllGather|ReduceScatter|Broadcast|Bcast|Reduce|Send|Recv|GroupEnd)$")
+
+FACTORY = re.compile(
+    r"^(empty|zeros|ones|full|rand|randn|randint|randperm|arange|linspace|logspace|eye|tensor"
+    r"|as_tensor|normal|uniform|bernoulli|empty_strided|standard_normal|random|array|asarray)(_like)?$"
+)
+CLONES = frozenset({"clone", "deepcopy", "empty_like", "zeros_like", "ones_like", "rand_like",
+                    "randn_like", "full_like", "new_empty", "new_zeros", "new_ones", "new_full",
+                    "new_tensor", "pin_memory", "device_array", "device_array_like"})  # fmt: skip
+
+# Names that compute on whatever device their operands are.
+MODEL = re.compile(
+    r"(^|[._])(\w*model\w*|\w*net|network|nn_module|module|unet\w*|vae|\w*encoder\w*|\w*decoder\w*"
+    r"|\w*transformer|llm|policy|actor|critic|generator|discriminator|backbone|detector"
+    r"|classifier|resnet\w*|bert|vit\w*|gpt\w*|layer\w*|block|head|criterion|\w*loss_fn|\w*loss_func"
+    r"|pipe|pipeline|forward\w*|\w*_forward|fwd|bwd|\w*backward|\w*attn\w*|\w*attention\w*|\w*gemm\w*"
+    r"|\w*matmul\w*|\w*kernel\w*|mlp\w*|conv\w*|lstm|gru|rnn|linear\w*|compiled\w*|opt_model|train_step"
+    r"|training_step|step_fn|inference|infer|\w*softmax\w*|\w*norm|\w*_triton|triton_\w+|\w*_cuda"
+    r"|cuda_\w+|\w*moe\w*|decode|prefill|denoise|engine|sampler|update_params|sdpa|mha|graphed\w*)$",
+    re.IGNORECASE,
+)
+NOT_MODEL = re.compile(
+    r"(^|[._])(load\w*|get_\w+|build\w*|create\w*|make\w*|init\w*|from_pretrained|save\w*|parse\w*"
+    r"|print\w*|log\w*|set_\w+|register\w*|is_\w+|has_\w+|add_\w+|check\w*|download\w*|count\w*"
+    r"|summary|eval|train|parameters|named_\w+|state_dict|modules|children|requires_grad_|half|float"
+    r"|bfloat16|cuda|to|cpu|config\w*|tokenizer\w*|\w*tokenize\w*|encode|compile\w*|layer_name\w*"
+    r"|zero_grad|close|Linear|Conv\w+|\w*LayerNorm|prepare\w*|warmup_\w+|append|extend|format"
+    r"|\w*Config|\w*_name|\w*_size|\w*_info|\w*DataLoader|\w*Dataset|super)$"
+)
+TENSOR_VERBS = frozenset(
+    "backward matmul mm bmm addmm baddbmm einsum softmax log_softmax relu gelu silu sigmoid tanh"
+    " layer_norm group_norm batch_norm scaled_dot_product_attention conv1d conv2d conv3d linear"
+    " cross_entropy embedding interpolate argmax argmin topk sort cumsum scatter scatter_add gather"
+    " index_select masked_fill where cat stack norm square exp log sin cos pow sqrt rsqrt sum mean"
+    " std var max min prod clamp add mul sub div dot outer histc bincount bucketize roll flip"
+    " replay unscale_ copy_ fill_ zero_ normal_ uniform_ random_ clip_grad_norm_ fft ifft".split()
+)
+HOST_METHODS = frozenset(
+    "size numel dim element_size stride data_ptr parameters named_parameters state_dict eval train"
+    " is_contiguous view reshape permute transpose unsqueeze squeeze expand detach flatten chunk"
+    " split narrow unbind t requires_grad_ record_stream named_children children modules apply"
+    " register_forward_hook register_forward_pre_hook append extend keys values items get_device"
+    " ndimension nelement is_cuda type dtype untyped_storage retain_grad storage zero_grad to cuda"
+    " cpu half float bfloat16 contiguous query set_device load_state_dict compile buffers".split()
+)
+HOST_MODULES = frozenset(
+    "os sys json math random re subprocess requests pickle logging time datetime collections"
+    " itertools functools argparse pathlib shutil cv2 PIL pandas matplotlib sklearn csv glob string"
+    " copy io hashlib threading queue asyncio aiohttp httpx socket yaml platform psutil tqdm numpy"
+    " scipy statistics contextlib typing warnings traceback inspect gc tempfile transformers_utils"
+    " torchvision.io tokenizers sentencepiece tiktoken uuid signal multiprocessing wandb gzip"
+    " zipfile urllib pynvml click rich tabulate".split()
+)
+HOST_CALLS = frozenset(
+    "print len range enumerate zip list dict set tuple str repr sorted min max sum abs round any"
+    " all isinstance issubclass hasattr getattr setattr open iter next map filter reversed type"
+    " input format super vars id hash divmod callable exit quit int float bool bytes ord chr"
+    " property staticmethod classmethod print_ratio object slice memoryview dir globals locals"
+    " ValueError RuntimeError TypeError KeyError Exception AssertionError NotImplementedError".split()
+)
+
+IO_CALLS = frozenset({"print", "printf", "fprintf", "puts", "putchar", "fputs", "fwrite", "fflush"})
+IO_METHODS = frozenset(
+    "info debug warning warn error critical write set_postfix set_description set_postfix_str"
+    " add_scalar add_scalars add_histogram add_image log log_metrics savefig save export_chrome_trace"
+    " writerow writelines flush dump to_csv imwrite imshow".split()
+)
+IO_OBJECTS = re.compile(
+    r"(^|[._])(log|logger|logging|_logger|LOG|LOGGER|writer|tb|tb_writer|wandb|mlflow|pbar|bar"
+    r"|progress\w*|tqdm|fh?|file|out_file|log_file|fp|stdout|stderr|sys|console|plt|json|pickle|torch"
+    r"|np|csv_writer|prof|profiler|summary_writer|neptune|swanlab|self\.logger|cv2|image|img)$"
+)
+
+COMPILERS = re.compile(
+    r"(^|[._])(torch\.compile|cute\.compile|torch\.jit\.(trace|script)|trace_module|torch\.export\.export"
+    r"|torch_tensorrt\.compile|load_inline|cpp_extension\.load|RawModule|tilelang\.compile"
+    r"|triton\.compile|build_serialized_network|build_engine|deserialize_cuda_engine"
+    r"|make_graphed_callables|aot_compile|jax\.jit|compile_ptx|optimize_for_inference)$"
+)
+COMPILERS_CPP = re.compile(
+    r"(^|::)((cuda|hip)GraphInstantiate\w*|cu(da)?ModuleLoad\w*|(cu|hip)ModuleLoad\w*|(cu|nv|hip)rtcCompileProgram"
+    r"|nvrtcCompileProgram|cuLinkComplete|cudaLibraryLoad\w*|cudnnFind\w+Algorithm\w*|buildSerializedNetwork)$"
+)
+
+INTENT_NOT_GPU = re.compile(
+    r"launch|enqueue|dispatch|(?<![a-z])host(?!name)|(?<![a-z])cpu(?![a-z])|overhead|submit|compil|(?<![a-z])load(?!er)"
+    r"|(?<![a-z])loading|setup|(?<![a-z])init(?![a-z])|initiali[sz]|(?<![a-z])build|download|tokeni|(?<![a-z])data_?time|(?<![a-z])io_?time|preprocess|pre_process"
+    r"|queue|issue_|trace_?time|tracing|jit_?time|import|capture|parse|prepare|warm_?up|deadline|timeout|eta(?![a-z])",
+    re.IGNORECASE,
+)
+
+DEVICE_EVIDENCE = {
+    "python": re.compile(
+        r"\bcuda\b|cupy|\bjax\b|\btriton\b|['\"]mps\b|torch\.(mps|xpu|hpu|npu|accelerator)|['\"](xpu|hpu|npu|hip|gpu)\b"
+        r"|\brocm\b|tensorrt|CUDAExecutionProvider|\bdevice\b|\bmlx\b|\bcutlass\b|\btilelang\b|deepspeed"
+        r"|\bgpus?\b|flash_attn|\bwarp\b|accelerate",
+    ),
+    "cuda": re.compile(r"<<<|cuda|\bhip[A-Z]|cu[A-Z]\w+\(|cublas|cudnn|nvtx|tensorrt", re.IGNORECASE),
+}
+
+# CUDA and HIP runtime: last segment without the vendor's prefix.
+CPP_VENDOR = re.compile(r"^(cuda|hip|cu|mu|musa)(?=[A-Z])")
+CPP_WAITS = frozenset(
+    "DeviceSynchronize StreamSynchronize EventSynchronize ThreadSynchronize CtxSynchronize Free"
+    " DeviceReset StreamSynchronize_ptsz HostSynchronize MemPrefetchSynchronize".split()
+)
+CPP_BLOCKING = frozenset("Memcpy Memcpy2D Memcpy3D MemcpyFromSymbol MemcpyToSymbol MemcpyDtoH MemcpyHtoD MemcpyDtoH_v2".split())
+CPP_ASYNC = frozenset(
+    "MemcpyAsync Memcpy2DAsync Memcpy3DAsync MemsetAsync Memset Memset2D GraphLaunch LaunchKernel"
+    " LaunchCooperativeKernel LaunchKernelEx LaunchKernelExC ModuleLaunchKernel LaunchKernelGGL"
+    " MemcpyPeerAsync MemcpyFromSymbolAsync MemcpyToSymbolAsync MemcpyDtoHAsync MemcpyHtoDAsync"
+    " MemcpyDtoDAsync MemPrefetchAsync Launch LaunchCooperativeKernelMultiDevice".split()
+)
+CPP_ALLOC = frozenset(
+    "Malloc MallocManaged MallocHost HostAlloc MallocPitch Malloc3D MallocArray MemAlloc"
+    " MallocAsync MemAllocHost MemAllocManaged MemCreate HostRegister MallocFromPoolAsync".split()
+)
+CPP_LIBRARY_WORK = re.compile(
+    r"^(cublas|cublasLt|hipblas|rocblas|cusparse|hipsparse|cusolver\w*|cufft|hipfft|cudnn|miopen"
+    r"|curand|cutensor|nvjpeg|nppi)(?!\w*(Create|Destroy|Set|Get|Handle|Init|Plan|Workspace|Version|Free|BufferSize))\w*"
+    r"(gemm|Gemm|Matmul|GEMM|gemv|axpy|dot|scal|Exec\w*|Forward|Backward|Generate|Convolution\w*|SpMM|SpMV|Contract|Softmax|Filter)\w*$"
+)

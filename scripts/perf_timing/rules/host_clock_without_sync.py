@@ -1,0 +1,132 @@
+"""A host clock is read while GPU work may still run.
+
+## What it does
+Reports the closing reading of a host clock (or the `timeit` call, or the loop of Google Benchmark)
+where device work was queued since the opening reading and nothing waited for it.
+
+## Why it misleads
+A launch returns long before the kernel has run. Without a wait the clock measures how long the host
+took to queue the work: often a constant few microseconds, whatever the size of the problem.
+
+## Known problems
+Whether a call is device work is decided on evidence in the same file: launches, tensors and models
+known to be on a device, calls that usually compute. Waits hidden in other files are not seen.
+Regions whose names say that launch, compile or load time is meant are not reported.
+
+## Example
+```python
+import time
+import torch
+
+model = torch.nn.Linear(4096, 4096).cuda()
+x = torch.randn(64, 4096, device="cuda")
+t0 = time.perf_counter()
+model(x)
+print(time.perf_counter() - t0)
+```
+```cuda
+void run(float *x, int n) {
+  auto t0 = std::chrono::steady_clock::now();
+  scale<<<n / 256, 256>>>(x, n);
+  auto t1 = std::chrono::steady_clock::now();
+  printf("%f s\\n", std::chrono::duration<double>(t1 - t0).count());
+}
+```
+
+## Use instead
+```python
+import torch
+
+model = torch.nn.Linear(4096, 4096).cuda()
+x = torch.randn(64, 4096, device="cuda")
+for _ in range(10):
+    model(x)
+pairs = []
+for _ in range(100):
+    start = torch.cuda.Event(enable_timing=True)
+    end = torch.cuda.Event(enable_timing=True)
+    start.record()
+    model(x)
+    end.record()
+    pairs.append((start, end))
+torch.cuda.synchronize()
+times = sorted(start.elapsed_time(end) for start, end in pairs)
+print("median", times[50], "ms, p95", times[95], "ms")
+```
+"""
+
+from collections.abc import Iterator
+
+from perf_timing.lint import roles as r
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.flow import Step
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import callee_text
+
+CODE = "TIM101"
+LABEL = "NOSYNC"
+DEFAULT = True
+SEVERITY = "error"
+LANGUAGES = ("python", "cuda")
+MESSAGE = (
+    "{clock} on line {end} is read while the work queued on line {work} may still run;"
+    " the figure is launch time"
+)
+NOTE = (
+    "Wait for the device before the clock is read, or let events on the stream take the time;"
+    " render-timing simple-event (raw-cuda for CUDA C++) does so."
+)
+HOOKED = (
+    "{clock} on line {end} is read in a hook while the work of the step that the framework ran may"
+    " still run; the figure is launch time"
+)
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Yield a report for each closing reading that nothing waited for."""
+    seen = set()
+    for region in source.regions.all:
+        if region.kind == "event" or id(region.report) in seen:
+            continue
+        left = _left(source, region)
+        if left is None or source.means_host_time(region) or _host_only(source, region):
+            continue
+        seen.add(id(region.report))
+        yield _report(region, left)
+
+
+def _left(source: SourceFile, region: Region) -> Step | None:
+    if region.hooked:
+        waits = any(s.waits for s in region.steps)
+        return None if waits else Step(region.start, region.start, frozenset(), 0)
+    left = source.left_running(region)
+    if left is None:
+        left = _opaque(source, region)
+    return left
+
+
+def _opaque(source: SourceFile, region: Region) -> Step | None:
+    """A callable from outside the file, timed in a file about a device, with no wait after it."""
+    found = None
+    for step in [*region.steps, *source.regions.tail(region)]:
+        if r.OPAQUE in step.roles:
+            found = step
+        elif step.waits or r.HARNESS in step.roles:
+            found = None
+    return found if found is not None and source.evidence else None
+
+
+def _host_only(source: SourceFile, region: Region) -> bool:
+    scopes = [s.name for s in region.scope.enclosing()]
+    return source.flow.host_only(region.end, region.scope) or any("cpu" in n.lower() for n in scopes)
+
+
+def _report(region: Region, left: Step) -> Report:
+    names = {"benchmark": "the benchmark loop", "timeit": "timeit"}
+    clock = names.get(region.kind) or f"{callee_text(region.end)}()"
+    if region.report.kind == "item":
+        clock = "the timer"
+    if region.hooked:
+        return Report(region.report, HOOKED.format(clock=clock, end=region.report.line))
+    message = MESSAGE.format(clock=clock, end=region.report.line, work=left.site.line)
+    return Report(region.report, message, related=((left.site, "work queued here"), (region.start, "clock started here")))
