@@ -44,7 +44,7 @@ def test_one_op_is_shown_in_full(capsys: pytest.CaptureFixture[str], tmp_path: P
     for part in (
         "add 4096x4096 float32\n",
         "NVIDIA H200, driver 580.65.06",
-        " us (n=100), median +/- std",
+        " us (n=100), median +/- IQR",
         "GB/s (45.",
         "% of 4800)",
         "TFLOP/s (0.3 % of 67.00)",
@@ -143,7 +143,7 @@ def test_a_loop_is_shown_in_full(capsys: pytest.CaptureFixture[str], tmp_path: P
     shown = shows(capsys, write(tmp_path, "l.json", loop_record(share=0.31)))
     for part in (
         "resnet50 batch 256\n",
-        " ms (n=60), median +/- std",
+        " ms (n=60), median +/- IQR",
         "items/s (61,440 items in 60 steps), 4 ranks",
         "0.31 of step time, over 0.2",
         "data-bound: data wait is 0.31 of step time",

@@ -29,12 +29,13 @@ One FILE is shown. Of two or more, each is compared with the first: the ratio of
   faster     the interval lies wholly below that, slower: wholly above it
   undecided  the interval crosses a bound, there is none (fewer than 6 samples, drift), or a flag
              makes a figure untrustworthy (host-bound, below-floor, above-peak, ...)
-The interval widens by as much as samples depend on those before them. Loops are compared by step
-time, or by time per item where their steps differ in size. A record of `render-timing compare`
+The interval widens by as much as samples depend on those before them. Loops are compared by wall
+time per step, or per item where their steps differ in size. A record of `render-timing compare`
 holds its own paired comparison, which is shown.
 
 Times are printed in us, ms or s as marked (JSON: always us), rates in 1e9 B/s (GB/s) and 1e12
-FLOP/s (TFLOP/s). "+/-" is the standard deviation; no sample is ever left out.
+FLOP/s (TFLOP/s). "+/-" is the interquartile range; no sample is ever left
+out.
 """
 
 _EPILOG = """\

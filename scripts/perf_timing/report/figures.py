@@ -41,11 +41,11 @@ def time(value_us: float) -> str:
 
 
 def latency(summary: Summary) -> str:
-    """Value, spread and count: 93.21 +/- 0.35 us (n=100)."""
+    """Median, IQR and count: 93.21 +/- 0.35 us (n=100)."""
     name, scale = unit(summary.median)
     value = summary.median / scale
     decimals = min(_decimals(value, DIGITS), 6)
-    spread = f"{summary.std / scale:.{decimals}f}"
+    spread = f"{summary.iqr / scale:.{decimals}f}"
     return f"{value:.{decimals}f} +/- {spread} {name} (n={summary.n})"
 
 

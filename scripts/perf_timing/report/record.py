@@ -239,6 +239,8 @@ OP = {
     "converged": Field(_boolean, WRITTEN, "the interval is as narrow as was asked for"),
     "host_bound": Field(_boolean, WRITTEN, "the figure is launch cost, not device time"),
     "host_us_per_call": Field(_amount, WRITTEN, "host time to enqueue one call"),
+    "kernel_time_us": Field(_amount, OPTIONAL, "time that CUPTI records for the call's kernels"),
+    "kernels_per_call": Field(_amount, OPTIONAL, "kernels that one call launches"),
     "floor_us": Field(_amount, WRITTEN, "what the method reads for no work"),
     "bytes": Field(_amount, WRITTEN, "bytes that one call moves"),
     "flops": Field(_amount, WRITTEN, "floating-point operations of one call"),

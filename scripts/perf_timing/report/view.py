@@ -40,7 +40,7 @@ class Table:
 
 Section = Facts | Table
 
-LATENCY = "median +/- std"
+LATENCY = "median +/- IQR"
 
 _SEPARATE = (
     "Separate runs: the interval holds what varied within each run, not what differs between runs."
@@ -112,10 +112,14 @@ def _clocks(record: Record) -> list[tuple[str, str]]:
         units = (("sm_mhz", "MHz"), ("temperature_c", "C"), ("power_w", "W"))
         values = [f"{state[key]:.0f} {unit}" for key, unit in units if state.get(key) is not None]
         if state.get("event_reasons"):
-            values.append(f"event reasons {state['event_reasons']}")
+            values.append(f"event reasons {_reasons(state['event_reasons'])}")
         if values:
             words.append(f"{when} " + " ".join(values))
     return [("clocks", figures.printable("; ".join(words)))] if words else []
+
+
+def _reasons(value: Any) -> str:
+    return f"{value:#x}" if isinstance(value, int) else str(value)
 
 
 def _flag_lines(flags: Sequence[Flag]) -> list[tuple[str, str]]:
@@ -127,7 +131,7 @@ def _spread(summary: Summary) -> str:
     return (
         f"p5 .. p95 {figures.times((summary.p5, summary.p95), like)},"
         f" min .. max {figures.times((summary.minimum, summary.maximum), like)},"
-        f" IQR {figures.times((summary.iqr,), like)},"
+        f" std {figures.times((summary.std,), like)},"
         f" mean {figures.times((summary.mean,), like)},"
         f" {summary.outliers} outlier{'s' * (summary.outliers != 1)} (kept)"
     )
@@ -153,6 +157,11 @@ def _op_facts(record: Record) -> Facts:
         if rate:
             of = f" ({figures.percent(rate / peak)} of {figures.fixed(peak)})" if peak else ""
             lines.append(("throughput", f"{figures.fixed(rate)} {unit}{of}"))
+    if record.data.get("kernel_time_us") is not None:
+        kernels = record.data.get("kernels_per_call")
+        count = f" in {kernels:g} kernels" if kernels is not None else ""
+        told = figures.time(record.data["kernel_time_us"])
+        lines.append(("kernel time", f"{told}{count} a call, as CUPTI records"))
     host = record.data.get("host_us_per_call")
     if host is not None:
         lines.append(("host time", f"{figures.time(host)} to enqueue one call"))
