@@ -157,6 +157,8 @@ class Devices:
 
     def _result(self, node: Node, callee: str, full: str, scope: Scope, depth: int) -> str:
         head = full.partition(".")[0]
+        if full.startswith("torch.optim") or re.search(r"(^|\.)optim\w*\.", callee):
+            return UNKNOWN
         if head in words.HOST_MODULES or callee in words.HOST_CALLS:
             return HOST
         function = node.children[0]

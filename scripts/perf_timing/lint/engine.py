@@ -85,18 +85,24 @@ class SourceFile:
         return [s for s in region.steps if s.works or r.BLOCKING in s.roles]
 
     def intent(self, region: Region) -> str:
-        """The words that name a region: its variables, keys, function and the text it is printed with."""
+        """The words that name a region's result.
+
+        They are the name or key that the difference is stored under, the text it is printed with
+        and the function's name; the names of the readings count where the result has none.
+        """
         parts = [region.scope.name, region.timer.name if region.timer else ""]
-        for node in (region.start, region.end, region.delta):
-            statement = self.statement(node)
-            if statement.end - statement.start < 600 and statement.kind not in ("if", "for", "with", "while"):
-                parts += [c.text for c in statement.walk() if c.kind in ("name", "string", "number")]
-        for name in self._results(region):
-            for use in self.uses(name, region.scope):
-                statement = self.statement(use)
-                if statement.kind in ("call", "augassign", "assign", "return", "binary") and statement.end - statement.start < 600:
-                    parts += [c.text for c in statement.walk() if c.kind == "string"]
-        return " ".join(parts)
+        results = self._results(region)
+        statements = [self.statement(region.delta)]
+        names = results or [target_key(c) for c in region.delta.children[:2]]
+        for name in names if results else ():
+            statements += [self.statement(use) for use in self.uses(name, region.scope)]
+        if region.kind == "clock" and region.delta is region.end and region.end.kind == "call":
+            names = re.findall(r"\w+", region.end.text)[1:]
+            statements += [self.statement(u) for n in names for u in self.uses(n, region.scope) if u.start > region.end.end]
+        for statement in statements:
+            if statement.end - statement.start < 600 and statement.kind not in ("if", "for", "with", "while", "try"):
+                parts += [c.text for c in statement.walk() if c.kind == "string" and len(c.text) < 80]
+        return " ".join([*parts, *names])
 
     def _results(self, region: Region) -> list[str]:
         names = []

@@ -85,7 +85,7 @@ class Flow:
         function = None
         if node.kind == "call":
             function = self.scopes.called_function(node, scope)
-        if function is not None and not self._compiled(function) and not function.is_kernel:
+        if function is not None and not self._compiled(function) and not function.is_kernel and not any("cuda.reduce" in d.text for d in function.decorators):
             inner = self.steps(function, depth + 1)
             if inner or not self.roles.of(node, scope) & {r.WORK}:
                 yield from self._at(inner, node, function)
@@ -98,19 +98,20 @@ class Flow:
         found = self.roles.of(node, scope)
         if function is not None and self._compiled(function):
             found = frozenset({r.WORK})
+        if function is not None and any("cuda.reduce" in d.text for d in function.decorators):
+            found = frozenset({r.BLOCKING, r.COPY})
         if found:
             yield Step(node, node, found, node.end)
 
     def _at(self, steps: Iterable[Step], site: Node, helper: Scope) -> Iterator[Step]:
         for step in steps:
-            if r.CLOCK not in step.roles or step.roles - {r.CLOCK}:
-                yield replace(step, site=site, position=site.end, helpers=(helper, *step.helpers))
-            else:
+            # sum += value * count in a meter's update() is not what a window is about.
+            if r.ARITHMETIC not in step.roles or not helper.class_name:
                 yield replace(step, site=site, position=site.end, helpers=(helper, *step.helpers))
 
     def _compiled(self, function: Scope) -> bool:
         return any(
-            re.search(r"\bjit\b|pmap|cuda\.reduce|cuda\.jit|torch\.compile", d.text)
+            re.search(r"\bjit\b|pmap|cuda\.jit|torch\.compile", d.text)
             for d in function.decorators
         )
 
@@ -192,11 +193,24 @@ class Flow:
             return False
         child = node
         for parent in node.ancestors():
+            if parent.kind == "block" and self._after_device_branch(parent, child):
+                return True
             if parent.kind in ("function", "lambda", "module"):
                 return False
             if parent.kind in ("if", "elif", "else") and self._host_branch(parent, child):
                 return True
             child = parent
+        return False
+
+    def _after_device_branch(self, block: Node, child: Node) -> bool:
+        """Whether `if device == "cuda": ...; return` stands before `child`."""
+        for statement in block.children:
+            if statement is child:
+                return False
+            if statement.kind == "if" and device_condition(statement.children[0].text):
+                body = statement.child("block")
+                if body and body.children and body.children[-1].kind in ("return", "raise"):
+                    return not any(c.kind in ("elif", "else") for c in statement.children)
         return False
 
     def _host_branch(self, branch: Node, child: Node) -> bool:

@@ -229,9 +229,18 @@ class Regions:
                 if node.kind == "binary" and self.operator(node) == "-" and len(node.children) == 2:
                     end = self.clock_of(node.children[0], scope)
                     start = self.clock_of(node.children[1], scope) if end is not None else None
-                    if start is not None and end is not None:
+                    if start is not None and end is not None and not self._is_deadline(node):
                         found.append((node, start, end, scope))
         return found
+
+    def _is_deadline(self, delta: Node) -> bool:
+        """Whether the difference is only compared: a time limit and not a measurement."""
+        for parent in delta.ancestors():
+            if parent.kind == "compare" or (parent.kind == "binary" and self.operator(parent)[:1] in ("<", ">")):
+                return self.operator(parent)[:2] not in ("<<", ">>")
+            if parent.kind not in ("binary", "args", "call", "attribute"):
+                return False
+        return False
 
     def _clock_regions(self) -> Iterator[Region]:
         for delta, start, end, scope in self.deltas:

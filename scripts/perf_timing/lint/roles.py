@@ -36,7 +36,15 @@ HARNESS = "harness"  # a benchmark helper that waits and warms up by itself
 OPAQUE = "opaque"  # a callable that the caller passes in and that the file does not show
 SLEEP = "sleep"
 REPLAY = "replay"  # launches a captured graph
+ARITHMETIC = "arithmetic"  # beside WORK: one elementwise operator
 LIKELY = "likely"  # beside WORK: by its name and the file, not by its operands
+
+
+# What these modules do is not device work, whatever their arguments.
+_RUNTIME = (
+    "torch.cuda.", "torch.xpu.", "torch.mps.", "torch.accelerator.", "torch.backends", "torch.profiler",
+    "torch.optim", "nvtx.", "cupy.cuda.", "torch.npu.", "torch.hpu.",
+)  # fmt: skip
 
 
 class Roles:
@@ -77,6 +85,8 @@ class Roles:
         short = last_segment(full) if "." in full else full
         if full in words.PYTHON_CLOCKS:
             return {CLOCK}
+        if full.startswith(_RUNTIME) and not words.WAIT_NAME.search(short):
+            return self._events(node, callee, full, short, scope)
         for rule in (self._harness, self._waits, self._events, self._output, self._arrays):
             found = rule(node, callee, full, short, scope)
             if found:
@@ -89,7 +99,7 @@ class Roles:
             return set()
         where = self.devices.of(node, scope)
         if where == DEVICE:
-            return {WORK}
+            return {WORK} if "@" in gap else {WORK, ARITHMETIC}
         if "@" in gap and where == UNKNOWN and self.evidence:
             return {WORK, LIKELY}
         return set()
@@ -116,8 +126,10 @@ class Roles:
             return {READ}
         if short == "get" and "." in callee and not positional(node):
             return {READ}
-        if short in words.READ_NAMES and ("." in callee):
+        if short in words.READ_NAMES and ("." in callee or short in ("to_python_float", "device_get")):
             return self._read(node, full, short, scope)
+        if callee in ("wait", "fence", "drain", "barrier", "finish") and not positional(node):
+            return {WAIT}
         if short == "to" and "." in callee:
             return self._move(node, scope)
         if short in ("cuda", "xpu", "to_device") and "." in callee and not callee.startswith("torch.cuda"):
@@ -226,8 +238,6 @@ class Roles:
     def _arrays(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
         if words.COMPILERS.search(full):
             return {COMPILE}
-        if full.startswith(("torch.cuda.", "torch.xpu.", "torch.mps.", "torch.backends", "torch.profiler")):
-            return {RECORD} if short == "record" else set()
         if short in words.CLONES and ("." in callee or short in self.scopes.imports):
             where = self.devices.of(node, scope)
             if where == HOST and "torch" in self.libraries and short not in ("pin_memory",):

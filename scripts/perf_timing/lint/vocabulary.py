@@ -118,7 +118,7 @@ NOT_MODEL = re.compile(
     r"|print\w*|log\w*|set_\w+|register\w*|is_\w+|has_\w+|add_\w+|check\w*|download\w*|count\w*"
     r"|summary|eval|train|parameters|named_\w+|state_dict|modules|children|requires_grad_|half|float"
     r"|bfloat16|cuda|to|cpu|config\w*|tokenizer\w*|\w*tokenize\w*|encode|compile\w*|layer_name\w*"
-    r"|zero_grad|close|Linear|Conv\w+|\w*LayerNorm|prepare\w*|warmup_\w+|append|extend|format"
+    r"|eval\w*|valid\w*|test\w*|zero_grad|close|Linear|Conv\w+|\w*LayerNorm|prepare\w*|warmup_\w+|append|extend|format"
     r"|\w*Config|\w*_name|\w*_size|\w*_info|\w*DataLoader|\w*Dataset|super)$"
 )
 TENSOR_VERBS = frozenset(
@@ -135,7 +135,8 @@ HOST_METHODS = frozenset(
     " split narrow unbind t requires_grad_ record_stream named_children children modules apply"
     " register_forward_hook register_forward_pre_hook append extend keys values items get_device"
     " ndimension nelement is_cuda type dtype untyped_storage retain_grad storage zero_grad to cuda"
-    " cpu half float bfloat16 contiguous query set_device load_state_dict compile buffers".split()
+    " cpu half float bfloat16 contiguous query set_device load_state_dict compile buffers update put add"
+    " insert push setdefault pop remove index count log get copy set register write send collect".split()
 )
 HOST_MODULES = frozenset(
     "os sys json math random re subprocess requests pickle logging time datetime collections"

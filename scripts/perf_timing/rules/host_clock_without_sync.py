@@ -117,6 +117,8 @@ def _opaque(source: SourceFile, region: Region) -> Step | None:
 
 
 def _host_only(source: SourceFile, region: Region) -> bool:
+    if any(s.is_async for s in region.scope.enclosing()):
+        return True  # requests and streams: what is awaited has come to the host
     scopes = [s.name for s in region.scope.enclosing()]
     return source.flow.host_only(region.end, region.scope) or any("cpu" in n.lower() for n in scopes)
 
