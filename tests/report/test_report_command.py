@@ -66,6 +66,18 @@ def test_two_ops_are_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert "Separate runs" in shown
 
 
+def test_what_runs_have_in_common_is_said_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    files = [
+        write(tmp_path, f"{ms}.json", op_record(seed=ms, warmup={"ms": ms, "calls": 9}))
+        for ms in (201, 202)
+    ]
+    shown = shows(capsys, *files)
+    assert shown.count("cuda-graph by graph-slope, cache cold (flush of 256 MiB)") == 1
+    assert shown.count("NVIDIA H200") == 1
+
+
 def test_the_baseline_may_be_any_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     one = write(tmp_path, "before.json", op_record(100.0, seed=1))
     other = write(tmp_path, "after.json", op_record(103.0, seed=2))

@@ -75,6 +75,12 @@ def test_unlike_conditions_are_refused_unless_allowed(what: str, change: dict[st
     assert any(note.startswith(f"{what} differs: ") for note in allowed.notes)
 
 
+def test_sizes_and_evidence_of_a_flush_may_differ() -> None:
+    one = op_record(seed=1, cache_method="flush of 256 MiB; a copy takes 1.64 x warm")
+    other = op_record(seed=2, cache_method="flush of 120.5 MiB; a copy takes 1.6 x warm")
+    assert versus(one, other).verdict == "same"
+
+
 def test_allowing_one_condition_does_not_allow_another() -> None:
     pair = op_record(), op_record(method="event-pairs", cache="warm", cache_method=None)
     with pytest.raises(UserError, match="method is graph-slope and event-pairs"):

@@ -33,7 +33,7 @@ def test_a_time_read_back_is_within_a_thousandth(value_us: float) -> None:
 
 
 def test_latency_has_value_spread_and_count_in_one_unit() -> None:
-    assert figures.latency(summarize([12000.0, 12100.0, 12200.0])) == "12.10 +/- 0.10 ms (n=3)"
+    assert figures.latency(summarize([12000.0, 12100.0, 12200.0])) == "12.100 +/- 0.100 ms (n=3)"
 
 
 @given(st.text())

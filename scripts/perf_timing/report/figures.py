@@ -7,6 +7,7 @@ from perf_timing.report.estimates import Interval, Summary
 
 _UNITS = (("s", 1e6), ("ms", 1e3), ("us", 1.0))
 DIGITS = 4
+_TIME_DIGITS = 5  # of a figure with its spread: the fourth still differs between versions
 
 
 def fixed(value: float, digits: int = DIGITS) -> str:
@@ -41,18 +42,18 @@ def time(value_us: float) -> str:
 
 
 def latency(summary: Summary) -> str:
-    """Median, IQR and count: 93.21 +/- 0.35 us (n=100)."""
+    """Median, IQR and count: 93.207 +/- 0.350 us (n=100)."""
     name, scale = unit(summary.median)
     value = summary.median / scale
-    decimals = min(_decimals(value, DIGITS), 6)
+    decimals = min(_decimals(value, _TIME_DIGITS), 6)
     spread = f"{summary.iqr / scale:.{decimals}f}"
     return f"{value:.{decimals}f} +/- {spread} {name} (n={summary.n})"
 
 
 def times(values_us: Sequence[float], like_us: float) -> str:
-    """Several times in the unit and with the decimals of `like_us`: 92.90 .. 93.90 us."""
+    """Several times in the unit and with the decimals of `like_us`: 92.900 .. 93.900 us."""
     name, scale = unit(like_us)
-    decimals = min(_decimals(like_us / scale, DIGITS), 6)
+    decimals = min(_decimals(like_us / scale, _TIME_DIGITS), 6)
     return " .. ".join(f"{value / scale:.{decimals}f}" for value in values_us) + f" {name}"
 
 
@@ -79,6 +80,11 @@ def ratio(value: float) -> str:
 def difference(value: float) -> str:
     """By how much a ratio of times is off one, in percent of the baseline: 3.1 %."""
     return f"{abs(value - 1) * 100:.{1 if abs(value - 1) >= 0.001 else 2}f} %"
+
+
+def count(amount: float, noun: str) -> str:
+    """1 call, 20 calls."""
+    return f"{amount:g} {noun}{'' if amount == 1 else 's'}"
 
 
 def size(amount: float) -> str:

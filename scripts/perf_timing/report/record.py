@@ -225,7 +225,7 @@ COMMON = {
 
 CONDITIONS = {
     "cache": Field(_one_of(*CACHES), WRITTEN, "state of the L2 cache at the start of a call"),
-    "cache_method": Field(_text, WRITTEN, "how that state was made"),
+    "cache_method": Field(_text, WRITTEN, "how that state was made; after a semicolon, evidence"),
     "clocks": Field(_object_of(BEFORE_AFTER), WRITTEN, "clocks around the measurement"),
 }
 

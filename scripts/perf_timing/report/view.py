@@ -87,18 +87,31 @@ def _device(record: Record) -> str:
     return figures.printable(", ".join([str(record.device("name") or "unknown"), *details]))
 
 
-def _method(record: Record) -> str:
+def _conditions(record: Record) -> list[str]:
+    """Scenario, method and cache, in words that are the same for runs made alike."""
     data = record.data
     words = [str(data.get("scenario") or ""), f"by {data['method']}"]
     if data.get("cache"):
-        how = f" ({data['cache_method']})" if data.get("cache_method") else ""
-        words.append(f"cache {data['cache']}{how}")
+        how = str(data.get("cache_method") or "").split(";")[0]
+        words.append(f"cache {data['cache']}" + (f" ({how})" if how else ""))
+    return words
+
+
+def _joined(words: Sequence[str]) -> str:
+    return figures.printable(", ".join(word for word in words if word)).replace(", by ", " by ")
+
+
+def _method(record: Record) -> str:
+    data = record.data
+    words = _conditions(record)
+    if ";" in str(data.get("cache_method")):
+        words.append(str(data["cache_method"]).split(";", 1)[1].strip())
     if data.get("calls_per_sample"):
-        words.append(f"{data['calls_per_sample']:g} calls a sample")
+        words.append(f"{figures.count(data['calls_per_sample'], 'call')} a sample")
     warmup = data.get("warmup") or {}
     if warmup.get("ms") is not None:
         words.append(f"warm-up {warmup['ms']:.4g} ms")
-    return figures.printable(", ".join(word for word in words if word)).replace(", by ", " by ")
+    return _joined(words)
 
 
 def _clocks(record: Record) -> list[tuple[str, str]]:
@@ -133,7 +146,7 @@ def _spread(summary: Summary) -> str:
         f" min .. max {figures.times((summary.minimum, summary.maximum), like)},"
         f" std {figures.times((summary.std,), like)},"
         f" mean {figures.times((summary.mean,), like)},"
-        f" {summary.outliers} outlier{'s' * (summary.outliers != 1)} (kept)"
+        f" {figures.count(summary.outliers, 'outlier')} (kept)"
     )
 
 
@@ -159,7 +172,7 @@ def _op_facts(record: Record) -> Facts:
             lines.append(("throughput", f"{figures.fixed(rate)} {unit}{of}"))
     if record.data.get("kernel_time_us") is not None:
         kernels = record.data.get("kernels_per_call")
-        count = f" in {kernels:g} kernels" if kernels is not None else ""
+        count = f" in {figures.count(kernels, 'kernel')}" if kernels is not None else ""
         told = figures.time(record.data["kernel_time_us"])
         lines.append(("kernel time", f"{told}{count} a call, as CUPTI records"))
     host = record.data.get("host_us_per_call")
@@ -323,7 +336,7 @@ def _several(records: Sequence[Record], kind: str) -> list[Section]:
     titles = {record.title for record in records}
     title = figures.printable(titles.pop()) if len(titles) == 1 else ""
     shared = []
-    for name, value_of in (("device", _device), ("measured", _method)):
+    for name, value_of in (("device", _device), ("measured", lambda r: _joined(_conditions(r)))):
         values = {value_of(record) for record in records}
         if len(values) == 1:
             shared.append((name, values.pop()))
