@@ -255,10 +255,11 @@ class record_function:  # noqa: N801 - torch's own spelling
 
     def __exit__(self, *_: object) -> None:
         host = machine()
+        ended = host.now
         host.host(2.0)
         if host.trace is not None:
             host.trace.append(
-                {"name": self.name, "cat": "user_annotation", "start": self.began, "end": host.now}
+                {"name": self.name, "cat": "user_annotation", "start": self.began, "end": ended}
             )
             host.trace.append(
                 {
