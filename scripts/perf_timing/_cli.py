@@ -79,7 +79,10 @@ def write_whole_bytes(path: Path, data: bytes, *, overwrite: bool) -> None:
 
     Raises UserError. A symbolic link stays a link: the file that it names is written.
     """
-    target = path.resolve()
+    try:
+        target = path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a null character
+        raise UserError(f"cannot write {path}: {error}") from None
     if target.is_dir():
         raise UserError(f"cannot write {path}: it is a folder")
     if target.exists() and not overwrite:
@@ -91,24 +94,25 @@ def write_whole_bytes(path: Path, data: bytes, *, overwrite: bool) -> None:
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", dir=target.parent)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
+    part = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
-        os.chmod(name, target.stat().st_mode & 0o7777 if target.exists() else _new_file_mode())
+        part.chmod(target.stat().st_mode & 0o7777 if target.exists() else _new_file_mode())
         if overwrite:
-            os.replace(name, target)
+            part.replace(target)
         else:
             # link() fails where a file has appeared since the check above; replace() would not.
             try:
-                os.link(name, target)
-                os.unlink(name)
+                target.hardlink_to(part)
+                part.unlink()
             except FileExistsError:
                 raise UserError(f"{path} exists; add --force to replace it") from None
             except OSError:
-                os.replace(name, target)
+                part.replace(target)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            os.unlink(name)
+            part.unlink()
         if isinstance(error, OSError):
             raise UserError(f"cannot write {path}: {error.strerror}") from None
         raise
