@@ -7,6 +7,7 @@ on the host. Functions of the same file are not judged here; `flow` looks inside
 """
 
 import re
+from functools import cached_property
 
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.devices import DEVICE, HOST, UNKNOWN, Devices, is_dtype
@@ -14,6 +15,7 @@ from perf_timing.lint.facts import Node
 from perf_timing.lint.scopes import (
     Scope,
     Scopes,
+    base_name,
     callee_text,
     keyword,
     last_segment,
@@ -293,6 +295,8 @@ class Roles:
             return {WORK, LIKELY} if where == UNKNOWN and self.evidence else set()
         if not self.evidence or receiver == HOST or (operands and all(o == HOST for o in operands) and positional(node) and receiver != UNKNOWN):
             return set()
+        if re.match(r"(eval|evaluate|validate|validation_loop)(_(?!mode)\w+)?$", short) and positional(node):
+            return {READ}  # metrics come back as numbers
         if words.NOT_MODEL.search(callee):
             return set()
         if self._is_jitted(callee) or words.MODEL.search(callee):
@@ -392,7 +396,30 @@ class Roles:
             return {READ}
         if short == "item":
             return {READ}
-        return set()
+        return self._foreign(node, callee)
+
+    @cached_property
+    def device_pointers(self) -> frozenset[str]:
+        """Variables of a C++ file that hold device memory: allocated as such, or named d_x."""
+        found = set()
+        for call in self.scopes.calls:
+            short = last_segment(callee_text(call))
+            vendor = words.CPP_VENDOR.sub("", short)
+            if vendor in words.CPP_ALLOC and "Host" not in vendor and positional(call):
+                found.add(base_name(re.sub(r"^\(\s*\w+\s*\*+\s*\)", "", positional(call)[0].text)))
+        found |= set(re.findall(r"\b(?:d|dev|gpu)_\w+", self.scopes.tree.text))
+        return frozenset(found)
+
+    def _foreign(self, node: Node, callee: str) -> set[str]:
+        """A function of another file that gets device memory: it launches something."""
+        if "::" in callee or "." in callee or "->" in callee or re.search(r"check|print|free|alloc|init|copy|compare|verify", callee, re.IGNORECASE):
+            return set()
+        names = {base_name(arg.text) for arg in positional(node)}
+        if not names & self.device_pointers:
+            return set()
+        # A value that comes back has been computed.
+        used = node.parent is not None and node.parent.kind in ("assign", "binary", "compare", "return", "condition")
+        return {BLOCKING} if used else {WORK, LIKELY}
 
     def _macro(self, text: str) -> set[str]:
         if re.search(r"(Device|Stream|Event|Thread)Synchronize", text):

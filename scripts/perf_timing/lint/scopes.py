@@ -269,7 +269,8 @@ class Scopes:
             own = [pair for pair in pairs if self.scope_of(pair[0]) is around]
             if own or key in around.parameters:
                 return own
-        return []
+        # A key or an attribute of some object: any function may have set it.
+        return pairs if "." in key or "[" in key else []
 
     def definition(self, node: Node, key: str, scope: Scope) -> Node | None:
         """The value that `key` most likely has at `node`: the last assignment before it."""

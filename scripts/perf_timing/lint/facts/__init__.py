@@ -27,6 +27,7 @@ TRIGGER = {
     "python": re.compile(
         r"\bimport\s+time\b|\bfrom\s+time\s|timeit|elapsed|Event\b|do_bench|CUDAGraph"
         r"|cuda\.graph|capture_begin|nvtx|perf_counter|monotonic|datetime|process_time|profile"
+        r"|\.record\(|_ipython_time"
     ),
     "cuda": re.compile(
         r"chrono|[eE]lapsed|EventRecord|EventCreate|CUDAEvent|clock_gettime|gettimeofday|\bclock\s*\("

@@ -1,0 +1,110 @@
+"""A host clock is started while earlier GPU work may still run.
+
+## What it does
+Reports the opening reading of a host clock where device work was queued before it and nothing
+waited for that work.
+
+## Why it misleads
+The tail of the warm-up (or of the variant measured before) runs inside the window: the first figure
+is too long, and it depends on what ran before.
+
+## Known problems
+Readings that end one stretch and start the next are reported once, by host-clock-without-sync. Work
+that was queued in another file or before the function was called is not seen.
+
+## Example
+```python
+import time
+import torch
+
+model = torch.nn.Linear(4096, 4096).cuda()
+x = torch.randn(64, 4096, device="cuda")
+for _ in range(10):
+    model(x)
+t0 = time.perf_counter()
+for _ in range(100):
+    model(x)
+torch.cuda.synchronize()
+print((time.perf_counter() - t0) / 100)
+```
+
+## Use instead
+```python
+import time
+import torch
+
+model = torch.nn.Linear(4096, 4096).cuda()
+x = torch.randn(64, 4096, device="cuda")
+for _ in range(10):
+    model(x)
+torch.cuda.synchronize()
+t0 = time.perf_counter()
+for _ in range(100):
+    model(x)
+torch.cuda.synchronize()
+print((time.perf_counter() - t0) / 100)
+```
+"""
+
+from collections.abc import Iterator
+
+from perf_timing.lint import roles as r
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.flow import Step, pending
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import callee_text, loop_body
+
+CODE = "TIM102"
+LABEL = "NOSYNC-START"
+DEFAULT = True
+SEVERITY = "warning"
+LANGUAGES = ("python", "cuda")
+MESSAGE = (
+    "{clock}() on line {start} is read while the work queued on line {work} may still run;"
+    " its tail is billed to this measurement"
+)
+NOTE = "Wait for the device before the clock is started; render-timing loop and simple-event do so."
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Yield a report for each opening reading that earlier work runs into."""
+    regions = [g for g in source.regions.all if g.kind == "clock"]
+    ends = {id(region.end) for region in regions}
+    seen: set[int] = set()
+    for region in regions:
+        start = region.start
+        if id(start) in seen or id(start) in ends or region.carried or region.hooked or region.timer:
+            continue
+        if not source.works(region) or _coarse(region):
+            continue
+        if source.means_host_time(region) and not any(r.WAIT in s.roles for s in region.steps):
+            continue
+        if source.flow.host_only(start, region.scope) or start.kind == "item":
+            continue
+        left = _left_before(source, region)
+        if left is not None:
+            seen.add(id(start))
+            message = MESSAGE.format(clock=callee_text(start), start=start.line, work=left.site.line)
+            yield Report(start, message, related=((left.site, "work queued here"),))
+
+
+def _coarse(region: Region) -> bool:
+    """A window over a loop that waits in each iteration: the tail of earlier work is lost in it."""
+    return any(s.waits and region.inner_loops(s.site) for s in region.steps)
+
+
+def _left_before(source: SourceFile, region: Region) -> Step | None:
+    """The work that may still run when the region starts."""
+    steps = [s for s in source.flow.steps(region.scope) if r.ALLOC not in s.roles or s.waits]
+    start = region.start.end
+    before = [s for s in steps if s.position <= start]
+    for loop in region.sample_loops[:1]:
+        body = loop_body(loop)
+        if body is not None:
+            tail = [s for s in steps if start < s.position <= body.end]
+            head = [s for s in before if s.position > body.start]
+            around = pending([*tail, *head])
+            # What the region itself leaves running is the fault of its end, not of its start.
+            if around is not None and around is not source.left_running(region):
+                return around
+    return pending(before)
