@@ -88,7 +88,8 @@ def _require_call(
 def _python_context(context: Mapping[str, Any]) -> dict[str, Any]:
     expressions = [context["call"]] if context.get("call") else []
     expressions += [expression for _, expression in context.get("calls") or []]
-    return {"input_names": setup_code.names_read(*expressions)}
+    read = setup_code.names_read(*expressions)
+    return {"input_names": [name for name in read if name != "torch"]}
 
 
 def _tidy(code: str) -> str:

@@ -105,6 +105,7 @@ _CATALOGUE = (
     ),
     _option("min_time_ms", "MS", "least measuring time, in milliseconds", values.non_negative, 200),
     _option("max_time_ms", "MS", "most measuring time, in milliseconds", values.positive, 5000),
+    _flag("inference", "run the call under torch.inference_mode(), as a served model runs"),
     _choices("cache", ("warm", "cold"), "state of the L2 cache before each call", "warm"),
     _choices(
         "flush",

@@ -1,6 +1,7 @@
 """What a user's set-up code needs before it can stand inside a rendered script."""
 
 import ast
+import builtins
 from dataclasses import dataclass
 
 from perf_timing._cli import UserError
@@ -97,7 +98,12 @@ def names_read(*expressions: str) -> list[str]:
 
 def refuse_clash(setup: SetupCode, rendered: str, flag: str) -> None:
     """Raise UserError when the set-up binds a name that the rendered script defines itself."""
-    own = bound_names(ast.parse(rendered)) | {"torch"}
+    tree = ast.parse(rendered)
+    own = bound_names(tree) | {"torch"}
+    # A builtin that the set-up rebinds would change under the rendered code.
+    own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & set(dir(builtins))
+    if "*" in setup.bound:
+        raise UserError(f"{flag}: 'import *' hides which names it binds; import them by name")
     clash = sorted(own & setup.bound)
     if clash:
         raise UserError(

@@ -37,7 +37,7 @@ def named_expression(flag: str, value: str) -> tuple[str | None, str]:
 
 def python_code(flag: str, value: str) -> str:
     """Python statements, checked for syntax, with unix line ends."""
-    code = value.replace("\r\n", "\n").replace("\r", "\n").expandtabs(8 if "\t" in value else 1)
+    code = value.replace("\r\n", "\n").replace("\r", "\n")
     _parse(flag, code, "exec")
     return code
 
@@ -208,6 +208,8 @@ def _split_commas(code: str) -> list[str]:
 
 def python_literal(value: Any) -> str:
     """`value` as an ASCII Python literal, quoted as ruff quotes; text can never become code."""
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(python_literal(part) for part in value) + "]"
     if not isinstance(value, str):
         return repr(value)
     quote = "'" if value.count('"') > value.count("'") else '"'
