@@ -85,6 +85,8 @@ WRONG = [
     pytest.param(
         "op", _set("summary", "median_us", value=93200), "summary.median_us", id="a median in ns"
     ),
+    pytest.param("op", _set("bytes", value=1e300), "bytes", id="more bytes than there are"),
+    pytest.param("op", _set("floor_us", value=5e-324), "floor_us", id="less than any time"),
     pytest.param("op", _set("sample_time_s", value=[0.0]), "sample_time_s", id="one time for all"),
     pytest.param("op", _set("clock_trace", value=[[1]]), "clock_trace[0]", id="half a clock"),
     pytest.param("op", _set("cache", value="hot"), "cache", id="an unknown cache state"),

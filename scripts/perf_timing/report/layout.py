@@ -21,8 +21,15 @@ def _text(section: Section, width: int) -> str:
     )
 
 
+def _wrapped(text: str, width: int, first: str = "", others: str = "") -> list[str]:
+    # Never at a hyphen: it may be within a path or a flag's code.
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False
+    )
+
+
 def _facts_text(facts: Facts, width: int) -> str:
-    lines = textwrap.wrap(facts.title, width)
+    lines = _wrapped(facts.title, width)
     names = [name for name, _ in facts.lines]
     column = min(max(map(len, names), default=0), width // 3)
     previous = None
@@ -30,12 +37,10 @@ def _facts_text(facts: Facts, width: int) -> str:
         shown = "" if name == previous else name
         previous = name
         if len(shown) > column:
-            lines += textwrap.wrap(shown, width, initial_indent="  ", subsequent_indent="  ")
+            lines += _wrapped(shown, width, "  ", "  ")
             shown = ""
         head = f"  {shown:<{column}}  "
-        lines += textwrap.wrap(
-            text, width, initial_indent=head, subsequent_indent=" " * len(head)
-        ) or [head.rstrip()]
+        lines += _wrapped(text, width, head, " " * len(head)) or [head.rstrip()]
     return "\n".join(lines)
 
 

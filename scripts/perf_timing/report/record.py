@@ -7,8 +7,8 @@ The tables below are the schema. Each key has a type, a presence and a meaning:
 * `OPTIONAL`: written where it was measured.
 
 Times are microseconds (`_us`) unless the key says otherwise, and times *per call* of the operation
-whatever number of calls one sample held. A number is finite; a time, count or rate is not negative.
-Keys beyond these are left alone, so that a later version may add some.
+whatever number of calls one sample held. A number is finite and not beyond all measure; a time,
+count or rate is not negative. Keys beyond these are left alone: a later version may add some.
 """
 
 import json
@@ -26,6 +26,8 @@ CACHES = ("warm", "cold")
 VERDICTS = ("faster", "slower", "same", "undecided")
 MAX_BYTES = 256 * 2**20
 MAX_US = 1e15  # 31 years
+# Beyond what any machine does or measures, and safe to multiply and divide.
+LEAST, MOST = 1e-30, 1e30
 
 REQUIRED, WRITTEN, OPTIONAL = "required", "written", "optional"
 
@@ -71,6 +73,8 @@ def _number(value: object, key: str) -> float:
         number = math.inf
     if not math.isfinite(number):
         raise RecordError(f"{key} is {_shown(value)}; it must be finite")
+    if number and not LEAST <= abs(number) <= MOST:
+        raise RecordError(f"{key} is {_shown(value)}; no measurement gives that")
     return number
 
 
