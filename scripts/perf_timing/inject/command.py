@@ -1,0 +1,259 @@
+"""Command line of `inject-timing`."""
+
+import argparse
+import difflib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from perf_timing import __version__, _cli
+from perf_timing._cli import UserError
+
+PROGRAM = "inject-timing"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; try '{PROGRAM} --help'")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Instrument a training script; returns 0 when done, 1 from --check, 2 when it could not."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    return _cli.run_command(PROGRAM, lambda: _run(arguments))
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options, each with its unit and default."""
+    parser = _Parser(
+        prog=PROGRAM,
+        allow_abbrev=False,
+        description="Insert timing into a PyTorch training script: step time, throughput, data"
+        " wait, per rank. Prints a unified diff; the file is changed only with --write.",
+        epilog="Exit status: 0 done (--check: instrumented), 1 --check: not instrumented, 2 could"
+        " not do it (one line on stderr says why, the file is as it was).",
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="the training script")
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--write", action="store_true", help="edit FILE in place")
+    action.add_argument("--remove", action="store_true", help="restore FILE, in place")
+    action.add_argument("--check", action="store_true", help="say whether FILE is instrumented")
+    parser.add_argument("--diff", action="store_true", help="with --remove: only print the diff")
+    _add_placing(parser)
+    _add_reporting(parser)
+    return parser
+
+
+def _add_placing(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what is timed")
+    group.add_argument("--loop", metavar="LINE", type=_count, help="line of the training loop")
+    group.add_argument(
+        "--method",
+        choices=("event", "sync"),
+        default="event",
+        help="event: device events, read steps later; sync: wait for the device every step, which"
+        " slows the loop (default: event)",
+    )
+    group.add_argument(
+        "--warmup-steps", metavar="N", type=_count, default=5, help="steps left out (default: 5)"
+    )
+    group.add_argument(
+        "--measure-steps", metavar="N", type=_count, default=0, help="steps measured (default: all)"
+    )
+    group.add_argument(
+        "--stop", action="store_true", help="end the run after --measure-steps steps"
+    )
+    group.add_argument(
+        "--phases", action="store_true", help="time forward, backward and optimizer apart"
+    )
+    group.add_argument(
+        "--nvtx",
+        action="store_true",
+        help="insert NVTX ranges and no timing; with --phases or --timing: both",
+    )
+    group.add_argument("--timing", action="store_true", help="timing beside --nvtx")
+
+
+def _add_reporting(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what is reported")
+    group.add_argument(
+        "--items",
+        metavar="EXPR",
+        help="items in a step, over names of the loop's body, such as 'ids.numel()' (default: the"
+        " batch's first dimension)",
+    )
+    group.add_argument(
+        "--log-every",
+        metavar="N",
+        type=_count,
+        default=10,
+        help="steps a line (default: 10; 0: none)",
+    )
+    group.add_argument("--json", metavar="FILE", default="", help="file for the JSON record")
+    group.add_argument(
+        "--flops-per-item",
+        metavar="N",
+        type=_positive,
+        default=0,
+        help="FLOPs an item, for the MFU",
+    )
+    group.add_argument(
+        "--peak-tflops",
+        metavar="X",
+        type=_positive,
+        default=0,
+        help="dense peak of one device, TFLOP/s (default: known by its name)",
+    )
+    group.add_argument(
+        "--gather-timeout-s",
+        metavar="S",
+        type=_positive,
+        default=30,
+        help="longest wait for the records of other ranks, seconds (default: 30)",
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"takes a whole number of 0 or more, not {text!r}")
+    return int(text)
+
+
+def _positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"takes a number over 0, not {text!r}")
+    return int(number) if number.is_integer() and number < 1e15 else number
+
+
+def _run(arguments: list[str]) -> int:
+    from perf_timing.inject import edit, source
+
+    chosen = build_parser().parse_args(arguments)
+    if chosen.stop and not chosen.measure_steps:
+        raise UserError("--stop needs --measure-steps N: the number of steps after which to stop")
+    original = source.read(chosen.file)
+    if chosen.check:
+        there = edit.is_instrumented(original)
+        print(f"{chosen.file}: {'instrumented' if there else 'not instrumented'}")
+        return _cli.CLEAN if there else _cli.FINDINGS
+    if chosen.remove:
+        return _remove(chosen, original)
+    result, summary = _inject(chosen, original)
+    _deliver(original, result, write=chosen.write)
+    done = "instrumented" if chosen.write else "diff only, --write applies it"
+    print(_cli.ascii_line(f"{PROGRAM}: {done}; {summary}"), file=sys.stderr)
+    return _cli.CLEAN
+
+
+def _remove(chosen: argparse.Namespace, original: Any) -> int:
+    from perf_timing.inject import edit
+
+    result, exact = edit.remove(original)
+    _deliver(original, result, write=not chosen.diff)
+    what = "restored to the byte" if exact else "marks taken out; other edits since then stay"
+    print(_cli.ascii_line(f"{PROGRAM}: {chosen.file}: {what}"), file=sys.stderr)
+    return _cli.CLEAN
+
+
+def _inject(chosen: argparse.Namespace, original: Any) -> tuple[Any, str]:
+    from perf_timing.inject import block, edit, facts, loops, marks, syntax
+
+    if edit.is_instrumented(original):
+        raise UserError(f"{chosen.file} is instrumented already; --remove takes it out first")
+    if marks.NAME in original.text:
+        raise UserError(f"{chosen.file} uses the name {marks.NAME} itself; rename it first")
+    items = _items(chosen.items)
+    finder = loops.Finder(original, syntax.Syntax(original), facts.collect(original))
+    candidate = loops.choose(finder, chosen.loop)
+    communication = _is_distributed(original.text)
+    options = marks.Options(chosen.phases or chosen.nvtx, communication, items)
+    plan = marks.Marker(finder, candidate, options).mark()
+    timing = not chosen.nvtx or chosen.phases or chosen.timing
+    settings = _settings(chosen, candidate.loop.lineno, items) if timing else {}
+    text = block.render(original.digest(), settings, timing=timing, nvtx=chosen.nvtx)
+    result = edit.inject(original, plan, text)
+    where = loops.describe(original, candidate)
+    parts = [where, *plan.notes, *(f"warning: {warning}" for warning in plan.warnings)]
+    return result, "; ".join(dict.fromkeys(parts))
+
+
+def _items(expression: str | None) -> str:
+    if expression is None:
+        return ""
+    from perf_timing.render.values import expression as check
+
+    return check("--items", expression)
+
+
+def _is_distributed(text: str) -> bool:
+    words = (
+        "torch.distributed",
+        "DistributedDataParallel",
+        "init_process_group",
+        "ccelerat",
+        "fully_shard",
+        "deepspeed",
+        "horovod",
+        "Fabric",
+        "init_distributed",
+    )
+    return any(word in text for word in words)
+
+
+def _settings(chosen: argparse.Namespace, line: int, items: str) -> dict[str, Any]:
+    """Keyword arguments of the inserted timer, without those that are empty."""
+    given = {
+        "script": chosen.file.name,
+        "loop_line": line,
+        "method": chosen.method,
+        "warmup_steps": chosen.warmup_steps,
+        "measure_steps": chosen.measure_steps,
+        "stop": chosen.stop,
+        "phases": chosen.phases,
+        "log_every": chosen.log_every,
+        "json_path": chosen.json,
+        "items_by": items,
+        "flops_per_item": chosen.flops_per_item,
+        "peak_tflops": chosen.peak_tflops,
+        "gather_timeout_s": chosen.gather_timeout_s,
+    }
+    return {
+        name: value
+        for name, value in given.items()
+        if value not in ("", False, 0) or name == "warmup_steps"
+    }
+
+
+def _deliver(original: Any, result: Any, *, write: bool) -> None:
+    """Write the file, or its diff to stdout."""
+    if write:
+        if original.path.read_bytes() != original.encode():
+            raise UserError(f"{original.path} changed meanwhile; nothing was written")
+        _cli.write_whole_bytes(original.path, result.encode(), overwrite=True)
+        return
+    name = str(original.path).encode("utf-8", "surrogateescape")
+    before, after = _byte_lines(original), _byte_lines(result)
+    diff = difflib.diff_bytes(difflib.unified_diff, before, after, b"a/" + name, b"b/" + name)
+    whole = b"".join(
+        line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n"
+        for line in diff
+    )
+    stream = getattr(sys.stdout, "buffer", None)
+    if stream is None:
+        sys.stdout.write(whole.decode("utf-8", "backslashreplace"))
+    else:
+        sys.stdout.flush()
+        stream.write(whole)
+        stream.flush()
+
+
+def _byte_lines(source: Any) -> list[bytes]:
+    return [line + b"\n" for line in source.encode().split(b"\n")[:-1]] + (
+        [last] if (last := source.encode().split(b"\n")[-1]) else []
+    )

@@ -1,0 +1,338 @@
+"""Which loop of a script trains: candidates, the evidence for each, and the choice."""
+
+import ast
+import re
+from dataclasses import dataclass, field
+
+from perf_timing._cli import UserError
+from perf_timing.inject.facts import Fact, Facts
+from perf_timing.inject.source import Source
+from perf_timing.inject.syntax import Function, Loop, Syntax
+
+WORK = ("backward", "backward-and-step", "optimizer-step")
+FETCH = ("next-call", "batch-call")
+# Functions that go through an iterable and hand on what it yields.
+_THROUGH = re.compile(
+    r"(^|\.)(enumerate|zip|i?tqdm|trange|track|islice|iter|chain|reversed|progress\w*|auto|log_every"
+    r"|ProgressBar|prefetch\w*|to_device|MpDeviceLoader|device_loader)$",
+    re.I,
+)
+_COUNTS = re.compile(r"(^|\.)(x?range|trange|count|arange)$")
+_LOADER = re.compile(
+    r"(?i)(load|batch|data|\bdl\b|_dl\b|dl_|iter|sampler|queue|prefetch|stream|feeder|\bgen\b|train)"
+)
+_NOT_TRAINING = re.compile(
+    r"(?i)(^|[._])(val|valid|validation|test|tests|eval|dev|infer\w*|query)(_|\b|l)"
+)
+_TRAINS = re.compile(r"(?i)train|fit|main|run|learn|epoch|optimi|pretrain|finetune")
+ENOUGH = 3  # points of evidence below which no loop is taken unasked
+# Names that many classes use for something else.
+_GENERIC = {"step", "update", "forward", "backward", "main", "run", "train", "fit", "__call__"}
+
+
+@dataclass
+class Candidate:
+    """A loop that may be the training loop.
+
+    `fetched_inside` says that the loop counts steps and draws its batches in the body. `regions`
+    are the extents of code that runs in a step: the body and the functions that it calls.
+    """
+
+    loop: Loop
+    regions: list[tuple[int, int]]
+    fetched_inside: bool
+    score: int = 0
+    evidence: list[str] = field(default_factory=list)
+
+
+class Finder:
+    """Finds the training loop of one file."""
+
+    def __init__(self, source: Source, syntax: Syntax, facts: Facts) -> None:
+        self.source, self.syntax, self.facts = source, syntax, facts
+        self._node: dict[Fact, ast.AST] = {}
+        self.loops = [loop for loop in syntax.loops() if self._is_fact(loop)]
+        self.step_functions = self._find_step_functions()
+
+    def _is_fact(self, loop: Loop) -> bool:
+        start = self.source.start(loop)
+        return any(fact.start == start for fact in self.facts.of("for-loop", "while-loop"))
+
+    def node(self, fact: Fact) -> ast.AST:
+        """The syntax node of a fact."""
+        if fact not in self._node:
+            found = self.syntax.node_at(fact.start, fact.end)
+            self._node[fact] = found if found is not None else self.source.tree
+        return self._node[fact]
+
+    # Functions of the file that do the work of a step.
+
+    def _find_step_functions(self) -> dict[str, Function]:
+        """Functions that run backward or step outside any loop over data of their own, by name."""
+        found: dict[str, Function] = {}
+        work = [self.node(fact) for fact in self.facts.of(*WORK)]
+        while work:
+            new: dict[str, Function] = {}
+            for node in work:
+                function = self.syntax.function_around(node)
+                if function is None or function.name in found or self._has_own_loop(node, function):
+                    continue
+                new[function.name] = function
+            found |= new
+            work = [call for name in new for call in self.calls_of(name)]
+        return found
+
+    def _has_own_loop(self, node: ast.AST, function: Function) -> bool:
+        inside = self.syntax.loops_around(function)
+        loops = [loop for loop in self.syntax.loops_around(node) if loop not in inside]
+        return any(not self._repeats_in_step(loop) for loop in loops)
+
+    def _repeats_in_step(self, loop: Loop) -> bool:
+        """A loop inside a step: over micro-batches, optimizers or parameters."""
+        if not isinstance(loop, ast.For):
+            return False
+        text = self.source.code(loop.iter)
+        return bool(re.search(r"(?i)accum|micro|optimizers|schedulers|\bopts\b|zip\(.*optim", text))
+
+    def calls_of(self, name: str) -> list[ast.Call]:
+        """Calls of the function or method `name` in the file."""
+        calls = []
+        for node in ast.walk(self.source.tree):
+            if not isinstance(node, ast.Call):
+                continue
+            function = node.func
+            plain = isinstance(function, ast.Name) and function.id == name
+            method = isinstance(function, ast.Attribute) and function.attr == name
+            if method and name in _GENERIC:
+                method = isinstance(function.value, ast.Name) and function.value.id == "self"  # type: ignore[attr-defined]
+            if plain or method:
+                calls.append(node)
+        return calls
+
+    # Candidates.
+
+    def candidates(self) -> list[Candidate]:
+        """Loops that may be the training loop, the best first."""
+        direct = [self.node(fact) for fact in self.facts.of("optimizer-step", "backward-and-step")]
+        direct = direct or [self.node(fact) for fact in self.facts.of("backward")]
+        called = [call for name in self.step_functions for call in self.calls_of(name)]
+        weak = [self.node(fact) for fact in self.facts.of("step-call")]
+        found: dict[Loop, Candidate] = {}
+        for anchors in (direct + called, weak):
+            for anchor in anchors:
+                loop = self._loop_of(anchor)
+                if loop is not None and loop not in found:
+                    found[loop] = self.candidate(loop)
+            if found:
+                break
+        kept = [c for c in found.values() if not self._inside_another(c, list(found))]
+        return sorted(kept, key=lambda c: (-c.score, c.loop.lineno))
+
+    def _loop_of(self, anchor: ast.AST) -> Loop | None:
+        """The loop around a piece of work whose passes are steps."""
+        around = [loop for loop in self.syntax.loops_around(anchor) if loop in self.loops]
+        if not around:
+            return None
+        for loop in around:
+            if self._draws_data(loop):
+                return loop
+        return self._loop_over_data_in(around[0]) or around[0]
+
+    def _loop_over_data_in(self, outer: Loop) -> Loop | None:
+        """A loop over a loader in `outer` that runs backward, where only `outer` steps."""
+        for fact in self.facts.within(*self.syntax.body_extent(outer), "backward"):
+            for loop in self.syntax.loops_around(self.node(fact)):
+                if loop is not outer and loop in self.loops and self._iterates_data(loop):
+                    return loop
+        return None
+
+    def _inside_another(self, candidate: Candidate, loops: list[Loop]) -> bool:
+        outer = [loop for loop in self.syntax.loops_around(candidate.loop) if loop in loops]
+        return any(self._draws_data(loop) for loop in outer)
+
+    def _draws_data(self, loop: Loop) -> bool:
+        return self._iterates_data(loop) or self._fetches_inside(loop)
+
+    def _iterates_data(self, loop: Loop) -> bool:
+        if not isinstance(loop, ast.For | ast.AsyncFor):
+            return False
+        core = self.core(loop.iter, loop)
+        if isinstance(core, ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set):
+            return False
+        if isinstance(core, ast.Call) and _COUNTS.search(self.source.code(core.func)):
+            return False
+        text = self.source.code(core)
+        return not re.search(
+            r"(?i)^(\w+\.)?(n_|num_)?(epochs?|iters?|seeds?|folds?|steps|optimizers)$", text
+        )
+
+    def _fetches_inside(self, loop: Loop) -> bool:
+        """Whether the loop draws batches itself, not within a loop over data in its body."""
+        for start, end in self.regions(loop):
+            for fact in self.facts.within(start, end, *FETCH):
+                inner = []
+                for other in self.syntax.loops_around(self.node(fact)):
+                    if other is loop:
+                        break
+                    inner.append(other)
+                if any(other in self.loops and self._steps_itself(other) for other in inner):
+                    continue
+                if not self._in_no_grad(fact):
+                    return True
+        return False
+
+    def _steps_itself(self, loop: Loop) -> bool:
+        """Whether a loop holds a whole training step of its own, or is one over a loader."""
+        extent = self.syntax.body_extent(loop)
+        steps = any(self.facts.within(*extent, "optimizer-step", "backward-and-step"))
+        return steps or self._iterates_data(loop)
+
+    def core(self, iterable: ast.expr, user: ast.AST) -> ast.expr:
+        """What an iterable goes through in the end: `loader` of `enumerate(tqdm(loader))`."""
+        for _ in range(8):
+            if isinstance(iterable, ast.Call) and iterable.args:
+                name = self.source.code(iterable.func)
+                if not _THROUGH.search(name) or _COUNTS.search(name):
+                    break
+                iterable = iterable.args[0]
+            elif isinstance(iterable, ast.Name):
+                value = self._assigned(iterable.id, user)
+                if value is None:
+                    break
+                iterable = value
+            else:
+                break
+        return iterable
+
+    def _assigned(self, name: str, user: ast.AST) -> ast.expr | None:
+        """The call that was last assigned to `name` before `user`, if it goes through another."""
+        scope: ast.AST = self.syntax.function_around(user) or self.source.tree
+        found: ast.expr | None = None
+        for node in ast.walk(scope):
+            if not isinstance(node, ast.Assign) or node.lineno >= user.lineno:  # type: ignore[attr-defined]
+                continue
+            if any(isinstance(target, ast.Name) and target.id == name for target in node.targets):
+                found = node.value
+        if isinstance(found, ast.Call) and found.args:
+            function = self.source.code(found.func)
+            if _THROUGH.search(function) or _COUNTS.search(function):
+                return found
+        return None
+
+    # Evidence.
+
+    def candidate(self, loop: Loop) -> Candidate:
+        """The loop with the evidence for it."""
+        inside = not self._iterates_data(loop)
+        found = Candidate(loop, self.regions(loop), inside)
+        self._weigh_work(found)
+        self._weigh_data(found)
+        function = self.syntax.function_around(loop)
+        if function is not None and _TRAINS.search(function.name):
+            found.score += 1
+            found.evidence.append(f"in {function.name}()")
+        if function is not None and _NOT_TRAINING.search(function.name):
+            found.score -= 4
+            found.evidence.append(f"but in {function.name}()")
+        if any(
+            fact.start < self.source.start(loop) < fact.end for fact in self.facts.of("no-grad")
+        ):
+            found.score -= 4
+            found.evidence.append("but without gradients")
+        return found
+
+    def _weigh_work(self, found: Candidate) -> None:
+        for kinds, words, points in (
+            (("backward", "backward-and-step"), "runs backward", 2),
+            (("optimizer-step", "backward-and-step"), "steps the optimizer", 2),
+            (("step-call",), "calls a training step", 1),
+        ):
+            facts = [
+                fact for region in found.regions for fact in self.facts.within(*region, *kinds)
+            ]
+            if facts:
+                found.score += points
+                lines = sorted({self.source.line_of(fact.start) for fact in facts})
+                found.evidence.append(f"{words} (line {', '.join(map(str, lines[:3]))})")
+
+    def _weigh_data(self, found: Candidate) -> None:
+        loop = found.loop
+        if not found.fetched_inside:
+            core = self.source.code(self.core(loop.iter, loop))  # type: ignore[union-attr]
+            if _NOT_TRAINING.search(core):
+                found.score -= 4
+                found.evidence.append("but over evaluation data")
+            elif _LOADER.search(core):
+                found.score += 2
+                found.evidence.append(f"over {' '.join(core.split())[:40]}")
+        elif self._fetches_inside(loop):
+            found.score += 2
+            found.evidence.append("draws batches in its body")
+
+    def regions(self, loop: Loop) -> list[tuple[int, int]]:
+        """Extents of the code that runs in a pass of the loop: its body, the functions it calls."""
+        extents = [self.syntax.body_extent(loop)]
+        names = set(self.step_functions)
+        for start, end in extents:
+            for name in sorted(names):
+                for call in self.calls_of(name):
+                    if start <= self.source.start(call) and self.source.end(call) <= end:
+                        extents.append(self.syntax.body_extent(self.step_functions[name]))
+                        names.discard(name)
+                        break
+        return list(dict.fromkeys(extents))
+
+    def _in_no_grad(self, fact: Fact) -> bool:
+        return any(
+            block.start <= fact.start and fact.end <= block.end
+            for block in self.facts.of("no-grad")
+        )
+
+
+def choose(finder: Finder, line: int | None) -> Candidate:
+    """The training loop: the one at `line`, or the only best candidate; raises UserError."""
+    path = finder.source.path
+    if line is not None:
+        at_line = [loop for loop in finder.syntax.loops() if loop.lineno == line]
+        if not at_line:
+            known = ", ".join(str(loop.lineno) for loop in finder.loops) or "none"
+            raise UserError(f"{path}: no loop begins at line {line}; loops begin at lines: {known}")
+        return finder.candidate(at_line[0])
+    candidates = finder.candidates()
+    if not candidates or candidates[0].score < ENOUGH:
+        raise UserError(_nothing_found(finder, candidates))
+    best = [found for found in candidates if found.score == candidates[0].score]
+    if len(best) > 1:
+        listed = "; ".join(describe(finder.source, found) for found in best)
+        raise UserError(
+            f"{path}: {len(best)} loops may be the training loop, pick one with --loop"
+            f" LINE: {listed}"
+        )
+    return best[0]
+
+
+def describe(source: Source, found: Candidate) -> str:
+    """One line: where the loop is, what it goes through, why it may be the training loop."""
+    head = " ".join(source.text[source.start(found.loop) :].split("\n", 1)[0].split())
+    return f"line {found.loop.lineno} '{head[:70]}' ({', '.join(found.evidence) or 'no evidence'})"
+
+
+def _nothing_found(finder: Finder, weak: list[Candidate]) -> str:
+    path, facts = finder.source.path, finder.facts
+    text = finder.source.text
+    for kind, scenario, owner, imported in (
+        ("lightning", "lightning-callback", "Lightning's Trainer", r"lightning"),
+        ("hf-trainer", "hf-callback", "the Hugging Face Trainer", r"transformers|\btrl\b"),
+    ):
+        if facts.of(kind) and re.search(rf"import.*({imported})|from ({imported})", text):
+            return (
+                f"{path}: the training loop is inside {owner}; use 'render-timing {scenario} -o"
+                " timing_callback.py' and pass its callback to the trainer"
+            )
+    loops = "; ".join(describe(finder.source, found) for found in weak[:3])
+    loops = loops or ", ".join(str(loop.lineno) for loop in finder.loops[:12]) or "none"
+    return (
+        f"{path}: no training loop found; looked for a for or while loop with .backward(),"
+        f" optimizer.step() or a call such as train_step(); loops at lines: {loops};"
+        " name one with --loop LINE"
+    )

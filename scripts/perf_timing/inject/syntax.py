@@ -1,0 +1,97 @@
+"""Questions about a syntax tree: what contains what, which statements have lines of their own."""
+
+import ast
+from collections.abc import Iterator
+
+from perf_timing.inject.source import Source
+
+Loop = ast.For | ast.AsyncFor | ast.While
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Syntax:
+    """The tree of one file with links to parents."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._parents: dict[ast.AST, ast.AST] = {}
+        for node in ast.walk(source.tree):
+            for child in ast.iter_child_nodes(node):
+                self._parents[child] = node
+
+    def parents(self, node: ast.AST) -> Iterator[ast.AST]:
+        """Parent, grandparent and so on up to the module."""
+        while node in self._parents:
+            node = self._parents[node]
+            yield node
+
+    def node_at(self, start: int, end: int) -> ast.expr | None:
+        """The expression with exactly this extent."""
+        line = self.source.line_of(start)
+        column = start - self.source.line_start(line)
+        for node in ast.walk(self.source.tree):
+            if (
+                isinstance(node, ast.expr)
+                and (node.lineno, node.col_offset) == (line, column)
+                and self.source.end(node) == end
+            ):
+                return node
+        return None
+
+    def loops(self) -> list[Loop]:
+        return [node for node in ast.walk(self.source.tree) if isinstance(node, Loop)]
+
+    def loops_around(self, node: ast.AST) -> list[Loop]:
+        """Loops whose body holds `node`, the innermost first."""
+        around: list[Loop] = []
+        below = node
+        for parent in self.parents(node):
+            if isinstance(parent, Loop) and below in parent.body:
+                around.append(parent)
+            below = parent
+        return around
+
+    def function_around(self, node: ast.AST) -> Function | None:
+        return next((p for p in self.parents(node) if isinstance(p, Function)), None)
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The innermost statement that holds `node`, or is it."""
+        if isinstance(node, ast.stmt):
+            return node
+        return next(parent for parent in self.parents(node) if isinstance(parent, ast.stmt))
+
+    def own_line_statement(self, node: ast.AST, within: ast.AST) -> ast.stmt | None:
+        """The innermost statement around `node`, inside `within`, that shares no line.
+
+        Lines can be inserted before and after such a statement.
+        """
+        for candidate in [node, *self.parents(node)]:
+            if candidate is within:
+                return None
+            if isinstance(candidate, ast.stmt) and self.stands_alone(candidate):
+                return candidate
+        return None
+
+    def stands_alone(self, statement: ast.stmt) -> bool:
+        """Whether nothing but the statement and a comment is on its lines."""
+        source = self.source
+        start, end = source.start(statement), source.end(statement)
+        before = source.text[source.line_start(source.line_of(start)) : start]
+        after = source.text[end : source.line_start(statement.end_lineno + 1)].strip()  # type: ignore[operator]
+        if before.strip() or (after and not after.startswith("#")):
+            return False
+        parent = self._parents.get(statement)
+        is_elif = (
+            isinstance(statement, ast.If)
+            and isinstance(parent, ast.If)
+            and statement in parent.orelse
+            and source.text.startswith("elif", start)
+        )
+        return not is_elif
+
+    def indentation(self, statement: ast.stmt) -> str:
+        start = self.source.start(statement)
+        return self.source.text[self.source.line_start(self.source.line_of(start)) : start]
+
+    def body_extent(self, owner: Loop | Function) -> tuple[int, int]:
+        return self.source.start(owner.body[0]), self.source.end(owner.body[-1])
