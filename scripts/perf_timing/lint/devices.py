@@ -161,6 +161,11 @@ class Devices:
             return UNKNOWN
         if head in words.HOST_MODULES or callee in words.HOST_CALLS:
             return HOST
+        local = self.scopes.called_function(node, scope)
+        if local is not None:
+            returned = self._returned(local, depth)
+            if returned != UNKNOWN:
+                return returned
         function = node.children[0]
         operands = [self.of(arg, scope, depth) for arg in positional(node)]
         if function.kind == "attribute" and function.children:
@@ -177,6 +182,14 @@ class Devices:
         if operands == [HOST] and full.startswith("torch."):
             return HOST
         return UNKNOWN
+
+    def _returned(self, function: Scope, depth: int) -> str:
+        """Where the values that a function of the file returns live."""
+        values = [n.children[0] for n in function.nodes if n.kind == "return" and n.children]
+        if function.node.kind == "lambda" and function.body is not None:
+            values = [function.body]
+        found = [self.of(value, function, depth) for value in values[:3]]
+        return self.join(found) if found and function.short_name != "forward" else UNKNOWN
 
     def _receiver(self, function: Node, scope: Scope, depth: int) -> str:
         key = squeeze(function.text).rpartition(".")[0]

@@ -87,6 +87,8 @@ class Roles:
         short = last_segment(full) if "." in full else full
         if full in words.PYTHON_CLOCKS:
             return {CLOCK}
+        if full.startswith(("torchvision.io", "torchvision.datasets", "torchvision.transforms")):
+            return set()
         if full.startswith(_RUNTIME) and not words.WAIT_NAME.search(short):
             return self._events(node, callee, full, short, scope)
         for rule in (self._harness, self._waits, self._events, self._output, self._arrays):
@@ -244,6 +246,8 @@ class Roles:
             where = self.devices.of(node, scope)
             if where == HOST and "torch" in self.libraries and short not in ("pin_memory",):
                 return {ALLOC, HOST}
+            if short == "clone" and where == DEVICE:
+                return {ALLOC, WORK}
             return {ALLOC} if not full.startswith(("numpy.", "copy.")) else set()
         if words.FACTORY.match(short) and full.startswith(("torch.", "cupy.", "jax.", "mlx.")):
             if self.devices.of(node, scope) == HOST:

@@ -76,8 +76,7 @@ READ_NAMES = frozenset(
 )
 # Work that is complete when the call returns.
 BLOCKING_NAMES = frozenset(
-    "generate execute_v2 execute run_with_iobinding infer chat predict_on_batch batch_decode"
-    " decode_image benchmark_forward".split()
+    "generate execute_v2 execute run_with_iobinding infer chat predict_on_batch batch_decode".split()
 )
 # Benchmark helpers that warm up, wait and time by themselves.
 HARNESS = re.compile(

@@ -1,0 +1,408 @@
+"""What becomes of a measured time: where its value goes, and whether the work had run before.
+
+The value of a region is followed through names, `append`, `+=` and keys to the statements that
+print, return or reduce it (`fate`). `warmed` says whether the first sample is warm: the same
+function or kernel ran before, in this function or in a caller; a warm-up is named; the first
+samples are dropped; or a statistic is used that a first outlier cannot move.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from perf_timing.lint import roles as r
+from perf_timing.lint.engine import SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.flow import Step
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import (
+    Scope,
+    base_name,
+    call_args,
+    callee_text,
+    last_segment,
+    loops_around,
+    positional,
+    squeeze,
+    target_key,
+)
+
+WARM = re.compile(
+    r"warm|burn.?in|dry.?run|discard|skip_first|skip_iter|first_iter|untimed|prime_|preheat|pre_?run"
+    r"|\u9884\u70ed|\u70ed\u8eab",
+    re.IGNORECASE,
+)
+ROBUST = re.compile(
+    r"(^|[._])(sort|sorted|median|percentile|quantile|quantiles|nanmedian|min|amin|nsmallest|trimmed?_mean|trim_mean"
+    r"|min_element|nth_element|mode|kthvalue|nanpercentile|std::sort|std::nth_element)$"
+)
+SPREAD = re.compile(
+    r"(^|[._])(std|stdev|pstdev|var|variance|max|amax|iqr|sem|describe|hist|histogram|boxplot|plot"
+    r"|max_element|minmax_element|ecdf|skew|DataFrame|Series|to_csv|dump|dumps|savetxt|save)$"
+)
+MEAN = re.compile(r"(^|[._])(mean|fmean|average|avg|nanmean|sum|accumulate|reduce)$")
+
+
+@dataclass
+class Fate:
+    """Where the value of a region goes."""
+
+    names: set[str] = field(default_factory=set)
+    lists: set[str] = field(default_factory=set)
+    sums: set[str] = field(default_factory=set)
+    printed: list[Node] = field(default_factory=list)
+    returned: list[Node] = field(default_factory=list)
+    passed: list[Node] = field(default_factory=list)
+    reduced: set[str] = field(default_factory=set)  # names of the functions applied to it
+
+
+def fate(source: SourceFile, region: Region) -> Fate:
+    """Follow the value of a region through its scope."""
+    found = Fate()
+    todo: list[Node] = [region.delta]
+    scope = source.scopes.scope_of(region.delta)
+    if region.kind == "event" and source.language == "cuda":
+        todo = _outputs(source, region.delta, scope)
+    elif region.delta.kind == "call" and last_segment(callee_text(region.delta)) == "sdkStopTimer":
+        args = call_args(region.delta)
+        key = squeeze(args.text) if args else ""
+        todo = [c for name in ("sdkGetTimerValue", "sdkGetAverageTimerValue")
+                for c in source.scopes.calls_by_name.get(name, [])
+                if squeeze((call_args(c) or c).text) == key and source.scopes.scope_of(c) is scope]  # fmt: skip
+    seen: set[int] = set()
+    while todo and len(seen) < 60:
+        node = todo.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        name = _absorb(source, node, found)
+        if name and name not in found.names:
+            found.names.add(name)
+            where = source.scopes.scope_of(node)
+            todo += [u for u in source.uses(name, where) if u.start > node.start and not _is_target(u)]
+    return found
+
+
+def _outputs(source: SourceFile, call: Node, scope: Scope) -> list[Node]:
+    """cudaEventElapsedTime(&ms, a, b): the later uses of ms."""
+    given = positional(call)
+    if not given or last_segment(callee_text(call)) == "elapsed_time":
+        return [call]
+    name = base_name(given[0].text)
+    if re.search(r"\[", given[0].text):
+        return [n for n in scope.nodes if n.kind == "subscript" and base_name(n.text) == name and n.start > call.end]
+    return [u for u in source.uses(name, scope) if u.start > call.end and not _is_target(u)]
+
+
+def _is_target(node: Node) -> bool:
+    parent = node.parent
+    return parent is not None and parent.kind == "assign" and parent.children[0] is node
+
+
+def _absorb(source: SourceFile, node: Node, found: Fate) -> str:
+    """Note what the statement around a value does with it; the name it is stored under, or ""."""
+    child = node
+    for parent in node.ancestors():
+        kind = parent.kind
+        if kind == "call":
+            ended = _into_call(source, parent, child, found)
+            if ended:
+                return ""
+        elif kind == "augassign" or (kind == "assign" and operator(parent)[:2] in ("+=", "-=")):
+            if not loops_around(parent):
+                return target_key(parent.children[0])
+            found.sums.add(target_key(parent.children[0]))
+            return ""
+        elif kind == "assign" and child is parent.children[-1]:
+            return _into_target(parent.children[0], node, found)
+        elif kind == "return":
+            found.returned.append(parent)
+            return ""
+        elif kind == "binary" and source.language == "cuda" and re.match(r"(std::)?(cout|cerr)\b", parent.text):
+            found.printed.append(parent)
+            return ""
+        elif kind in ("block", "module", "function", "compare", "case"):
+            return ""
+        child = parent
+    return ""
+
+
+def operator(node: Node) -> str:
+    if len(node.children) < 2:
+        return ""
+    return node.tree.text[node.children[0].end : node.children[1].start].strip()
+
+
+def _into_call(source: SourceFile, call: Node, child: Node, found: Fate) -> bool:
+    if call_args(call) is not child and child.kind != "comp":
+        return False
+    callee = callee_text(call)
+    short = last_segment(callee)
+    if short in ("append", "push_back", "emplace_back", "add", "appendleft"):
+        found.lists.add(callee[: -len(short)].rstrip(".->"))
+        return True
+    if r.IO in source.roles.of(call, source.scopes.scope_of(call)) or short in ("format",):
+        found.printed.append(call)
+        return short != "format"
+    if short in ("float", "int", "round", "double", "str", "abs", "list", "tuple", "array", "tensor", "asarray", "enumerate", "zip", "static_cast", "CK", "duration_cast", "duration", "count"):
+        return False
+    found.reduced.add(short)
+    if ROBUST.search(short) or MEAN.search(short) or SPREAD.search(short):
+        return False
+    if re.search(r"check|CUDA|HIP|CK|ASSERT", callee, re.IGNORECASE):
+        return False
+    found.passed.append(call)
+    return True
+
+
+def _into_target(target: Node, node: Node, found: Fate) -> str:
+    if target.kind == "subscript":
+        if loops_around(target):
+            found.lists.add(base_name(target.text))
+            return ""
+        return target_key(target)
+    if any(p.kind == "comp" for p in node.ancestors() if p.start >= target.start):
+        found.lists.add(target_key(target))
+        return ""
+    return target_key(target) if target.kind == "name" else ""
+
+
+def reducers(source: SourceFile, name: str, scope: Scope) -> set[str]:
+    """Short names of what is applied to the list `name` in a scope and in those around it.
+
+    "raw" stands for the list itself being returned, printed or passed on, "slice" for dropping the
+    first members, "loop" for looping over it.
+    """
+    found: set[str] = set()
+    for around in scope.enclosing():
+        for use in around.nodes:
+            if use.kind == "name" and (use.text == name or use.text.startswith(name + ".")) and not _is_target(use):
+                found |= _applied(use, name)
+    return found
+
+
+def _applied(use: Node, name: str) -> set[str]:
+    found: set[str] = set()
+    if use.text != name:
+        method = use.text[len(name) + 1 :].split(".")
+        return {m for m in method if m not in ("append", "push_back", "begin", "end", "size")}
+    child = use
+    for parent in use.ancestors():
+        if parent.kind == "call":
+            callee = callee_text(parent)
+            if child is call_args(parent) or child.kind == "comp":
+                found.add(last_segment(callee))
+            elif child is parent.children[0]:
+                found.add(last_segment(callee))
+        elif parent.kind == "subscript" and child is parent.children[0]:
+            index = parent.text[child.end - parent.start :]
+            if re.match(r"\[\s*[\w.]+\s*:", index):
+                found.add("slice")
+            elif re.search(r"//|len\(|int\(", index) or re.match(r"\[\s*-?\d+\s*\]", index):
+                found.add("indexed")
+        elif parent.kind == "return":
+            if not found - {"list", "tuple"}:
+                found.add("raw")
+        elif parent.kind in ("for", "comp_for") and len(parent.children) > 1 and parent.children[1] is child:
+            found.add("loop")
+        elif parent.kind in ("block", "module", "function", "lambda"):
+            break
+        child = parent
+    return found
+
+
+def identities(step: Step) -> set[str]:
+    """Names under which the same work can be recognised elsewhere."""
+    names = {_identity(step.node), _identity(step.site)}
+    names |= {f"function {helper.node.start}" for helper in step.helpers if helper.name}
+    return {name for name in names if name}
+
+
+def _identity(node: Node) -> str:
+    if node.kind == "binary":
+        return "matmul"
+    if node.kind not in ("call", "launch"):
+        return ""
+    callee = re.sub(r"\[.*", "", callee_text(node))
+    short = last_segment(callee)
+    if short in ("matmul", "mm", "bmm", "dot"):
+        return "matmul"
+    if node.kind == "launch":
+        return re.sub(r"<.*", "", callee)
+    if short in ("backward", "step", "item", "cpu", "to", "cuda"):
+        return f".{short}"
+    return callee
+
+
+def works(region: Region) -> list[Step]:
+    """The steps of a region that use the device: work, copies and callables passed in."""
+    return [s for s in region.steps if s.works or s.roles & {r.BLOCKING, r.OPAQUE, r.COPY}]
+
+
+def warmed(source: SourceFile, region: Region) -> bool:
+    """Whether the region's work had run before its first sample, or the first does not count."""
+    steps = works(region)
+    mine = set().union(*(identities(s) for s in steps)) if steps else set()
+    scope = region.scope
+    start = region.start.start
+    if _named_warm(source, scope, start) or _ran_before(source, scope, start, mine):
+        return True
+    if _handed_on(source, scope, start, steps):
+        return True
+    return _warm_callers(source, scope, steps, mine, 0) or drops_samples(source, region)
+
+
+def _handed_on(source: SourceFile, scope: Scope, position: int, steps: list[Step]) -> bool:
+    """Whether an object that was built with the measured callable has run before."""
+    called = {callee_text(s.site) for s in steps if s.site.kind == "call"}
+    holders = {
+        last_segment(callee_text(n))
+        for n in scope.nodes
+        if n.kind == "call" and n.end <= position and {squeeze(a.text) for a in positional(n)} & called
+    }
+    return any(
+        h.class_name in holders
+        for step in source.flow.steps(scope)
+        if step.position <= position and step.works
+        for h in step.helpers[:1]
+    )
+
+
+def _ran_before(source: SourceFile, scope: Scope, position: int, mine: set[str]) -> bool:
+    for step in source.flow.steps(scope):
+        if step.position > position:
+            break
+        if (step.works or step.roles & {r.BLOCKING, r.OPAQUE, r.HARNESS}) and identities(step) & mine:
+            return True
+    if scope.parent is not None and scope.parent.node.kind != "module":
+        return _ran_before(source, scope.parent, scope.node.start, mine)
+    return False
+
+
+def _named_warm(source: SourceFile, scope: Scope, position: int) -> bool:
+    """Whether the code (or a comment) before `position` in a scope speaks of a warm-up."""
+    text = source.tree.text[:position]
+    for around in scope.enclosing():
+        if around.node.kind == "function":
+            if WARM.search(text[around.node.start :]):
+                return True
+        elif around.node.kind == "module" and around is scope:
+            for child in sorted(around.children, key=lambda c: -c.node.start):
+                text = text[: child.node.start] + text[child.node.end :]
+            return bool(WARM.search(text))
+    return False
+
+
+def _warm_callers(source: SourceFile, scope: Scope, steps: list[Step], mine: set[str], depth: int) -> bool:
+    """Whether the first call of the function in this file finds the work warm."""
+    sites = source.scopes.call_sites(scope) if depth < 3 else []
+    discarded = [c for c in sites if c.parent is not None and c.parent.kind in ("block", "module")]
+    if len(sites) > 1 and discarded and discarded[0] is sites[0] and len(discarded) < len(sites):
+        return True  # the first call's result is thrown away
+    outside = [s for s in sites if source.scopes.scope_of(s) is not scope]
+    return bool(outside) and _warm_site(source, scope, outside[0], steps, mine, depth)
+
+
+def _warm_site(source: SourceFile, scope: Scope, site: Node, steps: list[Step], mine: set[str], depth: int) -> bool:
+    caller = source.scopes.scope_of(site)
+    called = {callee_text(s.site) for s in steps if s.site.kind == "call"}
+    passed = {squeeze(a.text) for a in positional(site)} if called & set(scope.parameters) else set()
+    if _named_warm(source, caller, site.start) or _ran_before(source, caller, site.start, mine | passed):
+        return True
+    inner: set[str] = set()
+    for argument in positional(site):
+        function = source.scopes.callable_value(argument, caller)
+        if function is not None:
+            inner |= {f"function {function.node.start}"}
+            for step in source.flow.steps(function):
+                inner |= identities(step) if step.works else set()
+    if inner and _ran_before(source, caller, site.start, inner):
+        return True
+    return _warm_callers(source, caller, steps, mine, depth + 1)
+
+
+def drops_samples(source: SourceFile, region: Region) -> bool:
+    """Whether the first samples are left out, or only robust statistics of many are used."""
+    if not region.sample_loops and not _looped_callers(source, region.scope):
+        return False
+    if _guarded(region.delta) or _guarded(region.end):
+        return True
+    value = fate(source, region)
+    scope = source.scopes.scope_of(region.delta)
+    for name in value.lists:
+        applied = reducers(source, name, scope)
+        if applied & {"slice", "indexed"} or any(ROBUST.search(a) for a in applied):
+            return True
+        if re.search(rf"\b{re.escape(last_segment(name))}\s*\[\s*[\w.]+\s*:\s*\]", source.tree.text):
+            return True
+    return any(ROBUST.search(name) for name in value.reduced)
+
+
+def _looped_callers(source: SourceFile, scope: Scope) -> bool:
+    return any(loops_around(site) for site in source.scopes.call_sites(scope))
+
+
+_GUARD = re.compile(r"(>=?|!=|==|<=?|%)\s*[\w.]+|not\s+\w*first|\bfirst\b|warm")
+
+
+def _guarded(node: Node) -> bool:
+    """Whether an if that compares a counter decides about the sample."""
+    loops = loops_around(node)
+    if not loops:
+        return False
+    counters = {n.text for loop in loops for n in loop.children[:2] if n.kind in ("name", "tuple", "assign", "decl")
+                for n in n.walk() if n.kind == "name"}  # fmt: skip
+    for parent in node.ancestors():
+        if parent is loops[-1]:
+            break
+        if parent.kind in ("if", "elif") and parent.children and _counts(parent.children[0], counters):
+            return True
+    body = next((c for c in loops[0].children if c.kind == "block"), None)
+    for statement in body.children if body else ():
+        if statement.kind == "if" and statement.children and _counts(statement.children[0], counters):
+            inside = statement.child("block") or statement
+            if any(n.kind == "jump" and n.text == "continue" for n in inside.walk()) or "+=" in statement.text or "append" in statement.text or "push_back" in statement.text:
+                return True
+    return False
+
+
+def _counts(condition: Node, counters: Iterable[str]) -> bool:
+    names = {n.text for n in condition.walk() if n.kind == "name"}
+    return bool(names & set(counters)) and bool(_GUARD.search(condition.text))
+
+
+BENCHMARK = re.compile(
+    r"bench|time|timing|timed|measure|perf|profil|speed|latency|throughput|test|eval|fps|main|compare|demo"
+    r"|experiment|trial|run_|^run|tflops|bandwidth|infer",
+    re.IGNORECASE,
+)
+
+
+def is_benchmark(source: SourceFile, region: Region) -> bool:
+    """Whether a region measures for the sake of the figure: not a timer inside a product's code."""
+    if region.hooked or region.carried or any(s.is_async for s in region.scope.enclosing()):
+        return False
+    scopes = [s for s in region.scope.enclosing() if s.node.kind == "function"]
+    if not scopes:
+        return True
+    if any(s.class_name for s in scopes):
+        names = " ".join([*(s.class_name for s in scopes), *(s.short_name for s in scopes)])
+        return bool(re.search(r"bench|timing|measure|latency|throughput|profil|speed|timeit|perf", names, re.IGNORECASE))
+    if BENCHMARK.search(scopes[0].short_name) or BENCHMARK.search(scopes[-1].short_name):
+        return True
+    return bool(BENCHMARK.search(re.split(r"[\\/]", source.unit.path)[-1]))
+
+
+def means_first(source: SourceFile, region: Region) -> bool:
+    """Whether the names say that the first, cold execution is what is measured."""
+    return bool(re.search(r"first|cold|ttft|compil|startup|start_up|warm", source.intent(region), re.IGNORECASE))
+
+
+def is_training(region: Region) -> bool:
+    """Whether the region runs training: its steps change the model, so a pass is not repeatable."""
+    for step in region.steps:
+        if step.node.kind == "call" and last_segment(callee_text(step.node)) in ("backward", "step", "train_step", "zero_grad"):
+            return True
+    return bool(re.search(r"train|epoch", region.scope.name)) or any(
+        re.search(r"(^|[._])(train\w*|fit|run_epoch)$", callee_text(s.site)) for s in region.steps if s.site.kind == "call"
+    )

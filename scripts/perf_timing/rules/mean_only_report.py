@@ -1,0 +1,163 @@
+"""Samples are collected, but only their mean is reported.
+
+## What it does
+Reports the mean of samples (a list of times, or times that are summed) where the file uses no other
+statistic of them: no median, minimum, percentile or spread, and does not hand the samples on.
+
+## Why it misleads
+One slow sample moves the mean by more than the differences that people look for, and the mean alone
+does not show that there was one.
+
+## Known problems
+The time of one window divided by its count is not a set of samples; mean-of-one-span (opt-in)
+reports that.
+
+## Example
+```python
+import time
+import torch
+
+a = torch.randn(4096, 4096, device="cuda")
+a @ a
+times = []
+for _ in range(20):
+    torch.cuda.synchronize()
+    t0 = time.perf_counter()
+    a @ a
+    torch.cuda.synchronize()
+    times.append(time.perf_counter() - t0)
+print(sum(times) / len(times))
+```
+```cuda
+int main() {
+  float total = 0;
+  for (int i = 0; i < 20; ++i) {
+    cudaEventRecord(start);
+    scale<<<256, 256>>>(x);
+    cudaEventRecord(stop);
+    cudaEventSynchronize(stop);
+    cudaEventElapsedTime(&ms, start, stop);
+    total += ms;
+  }
+  printf("%f ms\\n", total / 20);
+}
+```
+
+## Use instead
+```python
+import statistics
+import torch
+
+a = torch.randn(4096, 4096, device="cuda")
+a @ a
+pairs = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(50)]
+for start, end in pairs:
+    start.record()
+    a @ a
+    end.record()
+torch.cuda.synchronize()
+times = [start.elapsed_time(end) for start, end in pairs]
+print(statistics.median(times), min(times), max(times))
+```
+"""
+
+import re
+from collections.abc import Iterator
+
+from perf_timing.lint import samples
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import Scope, call_args, callee_text, last_segment, loops_around, squeeze
+
+CODE = "TIM303"
+LABEL = "MEANONLY"
+DEFAULT = True
+SEVERITY = "info"
+LANGUAGES = ("python", "cuda")
+MESSAGE = "only the mean of the samples in {name} is reported; one slow sample moves it and nothing shows that"
+NOTE = "Report the median with a spread (quartiles, or minimum and maximum); render-timing simple-event does so."
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Yield a report for each mean that is all that is reported of some samples."""
+    seen: set[int] = set()
+    for region in source.regions.all:
+        if region.kind not in ("clock", "event") or not samples.works(region) or region.carried:
+            continue
+        value = samples.fate(source, region)
+        scope = source.scopes.scope_of(region.delta)
+        found = [(name, _mean_of_list(source, name, scope)) for name in sorted(value.lists)]
+        if region.sample_loops or _in_loop(region):
+            found += [(name, _mean_of_sum(source, region, name, scope)) for name in sorted(value.sums)]
+            if _printed_inside(region, value):
+                continue
+        for name, node in found:
+            if node is not None and node.line not in seen:
+                seen.add(node.line)
+                yield Report(node, MESSAGE.format(name=name))
+
+
+def _in_loop(region: Region) -> bool:
+    return bool(loops_around(region.delta))
+
+
+def _printed_inside(region: Region, value: samples.Fate) -> bool:
+    loops = loops_around(region.delta)
+    return any(any(loop.start <= node.start < loop.end for loop in loops[:1]) for node in value.printed)
+
+
+def _mean_of_list(source: SourceFile, name: str, scope: Scope) -> Node | None:
+    applied = samples.reducers(source, name, scope)
+    allowed = {"len", "sum", "mean", "fmean", "average", "avg", "nanmean", "append", "array", "tensor", "float", "round", "print", "list", "asarray", "stack", "item", "format", "numel", "size", "shape", "clear", "info", "Tensor", "loop", "accumulate", "begin", "end", "push_back", "tolist", "numpy", "cpu", "int", "str", "enumerate", "zip", "range"}
+    if applied - allowed or "loop" in applied and "sum" not in applied and "mean" not in applied:
+        return None
+    for around in scope.enclosing():
+        for node in around.nodes:
+            if node.kind == "call" and samples.MEAN.search(callee_text(node)) and _mentions(node, name):
+                if not _kept(node) and _is_mean(node):
+                    return node
+    return None
+
+
+def _is_mean(node: Node) -> bool:
+    """sum() counts where it is divided; mean() and its like always."""
+    if last_segment(callee_text(node)) not in ("sum", "accumulate", "reduce"):
+        return True
+    return any("/" in p.text[node.end - p.start :] for p in node.ancestors() if p.kind == "binary")
+
+
+def _kept(node: Node) -> bool:
+    """Whether the mean is itself one of several values that a statistic is taken of."""
+    return any(
+        p.kind == "call" and re.search(r"(^|[._])(append|push_back)$", callee_text(p))
+        or p.kind == "call" and samples.ROBUST.search(callee_text(p))
+        for p in node.ancestors()
+    )
+
+
+def _mentions(node: Node, name: str) -> bool:
+    args = call_args(node)
+    if args is not None and re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", args.text):
+        return True
+    return squeeze(callee_text(node)).startswith(name + ".")
+
+
+def _mean_of_sum(source: SourceFile, region: Region, name: str, scope: Scope) -> Node | None:
+    """The division of a sum of samples by their number."""
+    loops = loops_around(region.delta)
+    after = loops[0].end if loops else region.delta.end
+    for node in scope.nodes:
+        if node.kind == "binary" and node.start >= after and source.regions.operator(node).endswith("/"):
+            if len(node.children) == 2 and squeeze(node.children[0].text) == name and node.children[1].kind != "string":
+                if not _is_scale(node.children[1]):
+                    return node
+        if node.kind in ("assign", "augassign") and node.start >= after and samples.operator(node).startswith("/="):
+            if squeeze(node.children[0].text) == name:
+                return node
+    return None
+
+
+def _is_scale(node: Node) -> bool:
+    return bool(re.fullmatch(r"1000(\.0?)?f?|1e\d|1e-\d|1000000(\.0)?|60(\.0)?", node.text))
+

@@ -1,0 +1,121 @@
+"""The first execution of the measured work is one of the samples.
+
+## What it does
+Reports the opening reading (or the record of the start event) of a measurement whose work has not
+run before: no earlier call, no named warm-up, no first samples that are dropped, and no statistic
+that a first outlier leaves alone.
+
+## Why it misleads
+The first execution creates the context, loads modules, grows the allocator and searches for
+algorithms. It can take a thousand times as long as the others, and all of it lands in the figure.
+
+## Known problems
+A warm-up in another file is not seen. Training loops and timers inside a product's code are left
+out: their first step is real. Loops that print every sample are left out too.
+
+## Example
+```python
+import time
+import torch
+
+model = torch.nn.Linear(4096, 4096).cuda()
+x = torch.randn(64, 4096, device="cuda")
+torch.cuda.synchronize()
+t0 = time.perf_counter()
+for _ in range(100):
+    model(x)
+torch.cuda.synchronize()
+print((time.perf_counter() - t0) / 100)
+```
+```cuda
+int main() {
+  cudaEventRecord(start);
+  scale<<<256, 256>>>(x);
+  cudaEventRecord(stop);
+  cudaEventSynchronize(stop);
+  cudaEventElapsedTime(&ms, start, stop);
+  printf("%f ms\\n", ms);
+}
+```
+
+## Use instead
+```python
+import time
+import torch
+
+model = torch.nn.Linear(4096, 4096).cuda()
+x = torch.randn(64, 4096, device="cuda")
+for _ in range(10):
+    model(x)
+torch.cuda.synchronize()
+t0 = time.perf_counter()
+for _ in range(100):
+    model(x)
+torch.cuda.synchronize()
+print((time.perf_counter() - t0) / 100)
+```
+"""
+
+from collections.abc import Iterator
+
+from perf_timing.lint import roles as r
+from perf_timing.lint import samples
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.flow import Step
+from perf_timing.lint.regions import Region
+
+CODE = "TIM301"
+LABEL = "NOWARMUP"
+DEFAULT = True
+SEVERITY = "warning"
+LANGUAGES = ("python", "cuda")
+MESSAGE = (
+    "the work on line {work} runs for the first time between this reading and line {end};"
+    " one-time costs (context, module load, allocator, algorithm search) are in the figure"
+)
+NOTE = (
+    "Run the same work a few times before the first sample and wait for it;"
+    " render-timing simple-event and loop do so."
+)
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Yield a report for each first sample that is cold."""
+    seen: set[int] = set()
+    for region in sorted(source.regions.all, key=lambda g: (g.start.start, g.end.start)):
+        work = _first(region)
+        if work is None or id(region.start) in seen or not _applies(source, region):
+            continue
+        if not samples.warmed(source, region):
+            seen.add(id(region.start))
+            message = MESSAGE.format(work=work.site.line, end=region.end.line)
+            yield Report(region.start, message, related=((work.site, "first execution"),))
+
+
+def _first(region: Region) -> Step | None:
+    return next(
+        (s for s in samples.works(region)), None
+    )
+
+
+def _applies(source: SourceFile, region: Region) -> bool:
+    if region.kind in ("timeit", "benchmark") or region.timer is not None:
+        return False
+    if not samples.is_benchmark(source, region) or samples.is_training(region):
+        return False
+    if samples.means_first(source, region) or any(r.REPLAY in s.roles for s in region.steps):
+        return False  # a first replay is for graph-without-warmup
+    if any(r.HARNESS in s.roles for s in region.steps) or not source.evidence:
+        return False
+    if source.flow.host_only(region.end, region.scope) or source.means_host_time(region):
+        return False
+    return not _prints_each(source, region)
+
+
+def _prints_each(source: SourceFile, region: Region) -> bool:
+    """Whether every sample is printed: the reader sees that the first is different."""
+    value = samples.fate(source, region)
+    loops = region.sample_loops
+    return bool(loops) and not value.lists and not value.sums and any(
+        any(loop.start <= node.start < loop.end for loop in loops[:1]) for node in value.printed
+    )

@@ -1,0 +1,122 @@
+"""One sample is the result.
+
+## What it does
+Reports the opening reading of a measurement that executes its work once and whose one time is
+printed or returned.
+
+## Why it misleads
+Clocks change, other processes run, the allocator grows: two runs differ by several per cent. One
+sample has no spread, so no reader can tell a difference from noise.
+
+## Known problems
+Runs of whole trainings and of compile or load phases are left out, and so are functions that the
+file calls in a loop.
+
+## Example
+```python
+import time
+import torch
+
+a = torch.randn(4096, 4096, device="cuda")
+a @ a
+torch.cuda.synchronize()
+t0 = time.perf_counter()
+a @ a
+torch.cuda.synchronize()
+print(time.perf_counter() - t0)
+```
+```cuda
+int main() {
+  scale<<<256, 256>>>(x);
+  cudaEventRecord(start);
+  scale<<<256, 256>>>(x);
+  cudaEventRecord(stop);
+  cudaEventSynchronize(stop);
+  cudaEventElapsedTime(&ms, start, stop);
+  printf("%f ms\\n", ms);
+}
+```
+
+## Use instead
+```python
+import time
+import torch
+
+a = torch.randn(4096, 4096, device="cuda")
+a @ a
+torch.cuda.synchronize()
+times = []
+for _ in range(7):
+    t0 = time.perf_counter()
+    for _ in range(100):
+        a @ a
+    torch.cuda.synchronize()
+    times.append((time.perf_counter() - t0) / 100)
+times.sort()
+print("median", times[3], "range", times[0], times[-1])
+```
+"""
+
+from collections.abc import Iterator
+
+from perf_timing.lint import roles as r
+from perf_timing.lint import samples
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import Scope, loops_around
+
+CODE = "TIM304"
+LABEL = "SINGLE-RUN"
+DEFAULT = True
+SEVERITY = "info"
+LANGUAGES = ("python", "cuda")
+MESSAGE = "the work between this reading and line {end} runs once; one sample is reported, without any spread"
+NOTE = "Take many samples and report the median with a spread; render-timing simple-event does so."
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Yield a report for each result that is one sample."""
+    seen: set[int] = set()
+    for region in source.regions.all:
+        if id(region.start) in seen or not _applies(source, region):
+            continue
+        value = samples.fate(source, region)
+        if value.lists or value.sums or not (value.printed or value.returned):
+            continue
+        seen.add(id(region.start))
+        yield Report(region.start, MESSAGE.format(end=region.end.line))
+
+
+def _applies(source: SourceFile, region: Region) -> bool:
+    if region.kind not in ("clock", "event") or region.timer is not None or region.sample_loops:
+        return False
+    steps = samples.works(region)
+    if not steps or not source.evidence or any(r.HARNESS in s.roles for s in region.steps):
+        return False
+    if any(region.inner_loops(s.site) or _loops_inside(s.node, s.helpers) for s in steps):
+        return False
+    if not samples.is_benchmark(source, region) or samples.is_training(region):
+        return False
+    if samples.means_first(source, region):
+        return False
+    if source.flow.host_only(region.end, region.scope) or source.means_host_time(region):
+        return False
+    return not _repeated(source, region.scope, 0)
+
+
+def _loops_inside(node: object, helpers: tuple[Scope, ...]) -> bool:
+    return bool(helpers) and bool(loops_around(node))  # type: ignore[arg-type]
+
+
+def _repeated(source: SourceFile, scope: Scope, depth: int) -> bool:
+    """Whether the file calls the function in a loop, from several places, or hands it on."""
+    if scope.node.kind == "module" or depth > 3:
+        return False
+    sites = source.scopes.call_sites(scope)
+    if any(loops_around(site) for site in sites):
+        return True
+    if not sites and scope.name and scope.name not in ("main", "run"):
+        uses = [n for s in source.scopes.all for n in s.nodes if n.kind == "name" and n.text == scope.short_name]
+        if len(uses) > 1:
+            return True
+    return any(_repeated(source, source.scopes.scope_of(site), depth + 1) for site in sites if source.scopes.scope_of(site) is not scope)
