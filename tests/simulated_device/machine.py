@@ -61,6 +61,7 @@ class Capture:
     broken: bool = False
     streams: list[Stream] = field(default_factory=list)
     plans: dict[Any, Any] = field(default_factory=dict)
+    uploaded: bool = False
 
 
 @dataclass
@@ -484,6 +485,9 @@ class Machine:
         for node in graph.nodes if len(graph.nodes) < 64 else ():
             self.executed[node.kernel.name] = self.executed.get(node.kernel.name, 0) + 1
         begin = start + self.model.graph_start_us
+        if not graph.uploaded:
+            graph.uploaded = True
+            begin += self.model.graph_upload_us
         self._begin_load(begin)
         scale = self.model.boost_mhz / self.sm_mhz()
         if self.trace is None:

@@ -58,6 +58,7 @@ class DeviceModel:
     graph_gap_us: float = 0.05
     graph_min_period_us: float = 1.3
     graph_start_us: float = 3.0
+    graph_upload_us: float = 100.0  # in the first replay only
     event_us: float = 1.25
     event_kernel_us: float = 1.4
     event_resolution_us: float = 0.032

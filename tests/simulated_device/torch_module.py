@@ -374,6 +374,8 @@ def _functions() -> dict[str, Any]:
         "get_default_dtype": lambda: tensors.FLOAT,
         "is_floating_point": lambda value: value.dtype.is_floating_point,
         "contiguous_format": "contiguous_format",
+        "preserve_format": "preserve_format",
+        "channels_last": "channels_last",
         "strided": "strided",
         "set_default_device": lambda where: tensors._default_devices.append(tensors.device(where)),
     }
