@@ -9,7 +9,6 @@ of such a `with`; `%time` likewise becomes `_ipython_time`. Other magics and she
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,10 +145,7 @@ def _plain_python(lines: list[str]) -> list[str]:
         return lines
     if not parse_failure("\n".join(lines), notebook=True):
         return lines
-    plain = list(lines)
-    for number in _statement_starts(lines):
-        plain[number] = _plain_line(lines[number])
-    return plain
+    return _without_magics(lines)
 
 
 def _plain_line(line: str) -> str:
@@ -167,18 +163,30 @@ def _plain_line(line: str) -> str:
     return line
 
 
-def _statement_starts(lines: list[str]) -> Iterator[int]:
-    """Numbers of the lines that begin a statement: not inside a string, bracket or continuation."""
-    quote, depth, joined = "", 0, False
-    for number, line in enumerate(lines):
+def _without_magics(lines: list[str]) -> list[str]:
+    """`lines` with `_plain_line` applied where a statement begins.
+
+    A line inside a string, a bracket or a continued statement is left alone, and the rest of a
+    shell command that goes on over several lines goes with it.
+    """
+    plain = []
+    quote, depth, joined, in_shell = "", 0, False, False
+    for line in lines:
+        continues = line.rstrip().endswith("\\")
+        if in_shell:
+            plain.append("")
+            in_shell = continues
+            continue
         if not quote and depth <= 0 and not joined:
-            yield number
-            if _plain_line(line) is not line:
-                # Quotes in a shell command mean nothing to Python; its continuation belongs to it.
-                joined = line.rstrip().endswith("\\")
+            plain.append(_plain_line(line))
+            if plain[-1] is not line:  # quotes in a shell command mean nothing to Python
+                in_shell = continues
                 continue
+        else:
+            plain.append(line)
         quote, depth = _scan_line(line, quote, max(depth, 0))
         joined = not quote and line.endswith("\\")
+    return plain
 
 
 _TOKEN = re.compile(r"\\.|\"\"\"|'''|\"|'|#|[()\[\]{}]", re.DOTALL)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from perf_timing.lint.model import Finding, Unit
 
 MARK = "lint-timing:"
-_DIRECTIVE = re.compile(r"(?:^|#|//)[\s*]*lint-timing:\s*([\w-]*)\s*(?:\[([^\]\n]*)\])?")
+_DIRECTIVE = re.compile(r"(?:^|#|//)[\s#/*]*lint-timing:\s*([\w-]*)\s*(?:\[([^\]\n]*)\])?")
 _CPP_TOKEN = re.compile(
     r"(?P<comment>//[^\n]*|/\*.*?\*/)|R\"(?P<d>[^()\\\s]{0,16})\(.*?\)(?P=d)\""
     r"|\"(?:\\.|[^\"\\\n])*\"|\d[\w.']*|'(?:\\.|[^'\\\n])+'",
@@ -80,7 +80,7 @@ def find_directives(unit: Unit) -> Iterator[Directive]:
 
 
 def _comments(unit: Unit) -> Iterator[tuple[int, int, str]]:
-    """(line, column, text without the comment mark) of each line of each comment."""
+    """(line, column, text) of each line of each comment, with its mark."""
     if unit.language == "python":
         yield from _python_comments(unit.text)
         return
@@ -91,8 +91,8 @@ def _comments(unit: Unit) -> Iterator[tuple[int, int, str]]:
         line += unit.text.count("\n", position, token.start())
         position = token.start()
         column = token.start() - unit.text.rfind("\n", 0, token.start())
-        for offset, text in enumerate(token[0][2:].split("\n")):
-            yield line + offset, (column + 2 if offset == 0 else 1), text
+        for offset, text in enumerate(token[0].split("\n")):
+            yield line + offset, (1 if offset else column), text
 
 
 def _python_comments(text: str) -> Iterator[tuple[int, int, str]]:
@@ -101,7 +101,7 @@ def _python_comments(text: str) -> Iterator[tuple[int, int, str]]:
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:
-                yield token.start[0], token.start[1] + 2, token.string[1:]
+                yield token.start[0], token.start[1] + 1, token.string
     except (tokenize.TokenError, SyntaxError):
         return  # a text that was parsed ends here only after its last token
 
