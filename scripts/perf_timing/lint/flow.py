@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from perf_timing.lint import roles as r
+from perf_timing.lint import vocabulary as words
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles import Roles
 from perf_timing.lint.scopes import Scope, Scopes, callee_text, last_segment, squeeze
@@ -124,12 +125,28 @@ class Flow:
         owner = next((s for s in scope.enclosing() if name in s.parameters), None)
         if owner is None or self.scopes.assignments(name, scope) and owner is not scope:
             return None
-        choices = [self._choice(value, node, depth) for value in self.passed(owner, name)]
+        values = self.passed(owner, name)
+        choices = [self._choice(value, node, depth) for value in values]
         known = [choice for choice in choices if choice is not None]
-        if known:
-            return max(known, key=leftover)
+        best = max(known, key=leftover) if known else []
+        if best or (values and all(self._host_callable(value) for value in values)):
+            return best
         found = self.roles.of(node, scope)
         return [Step(node, node, found or frozenset({r.OPAQUE}), node.end)]
+
+    def _host_callable(self, value: Node | Scope) -> bool:
+        """Whether all that a callable calls is known to run on the host."""
+        scope = value if isinstance(value, Scope) else None
+        if scope is None and isinstance(value, Node):
+            scope = self.scopes.callable_value(value, self.scopes.scope_of(value))
+            if scope is None:
+                full = self.scopes.resolve(value.text)
+                return full.partition(".")[0] in words.HOST_MODULES or full in words.HOST_CALLS
+        calls = [n for n in scope.nodes if n.kind == "call"] if scope else []
+        names = [self.scopes.resolve(callee_text(call)) for call in calls]
+        return bool(names) and all(
+            name.partition(".")[0] in words.HOST_MODULES or name in words.HOST_CALLS for name in names
+        )
 
     def passed(self, owner: Scope, name: str) -> list[Node | Scope]:
         """What the file passes as the callable parameter `name` of `owner`."""

@@ -416,7 +416,7 @@ class Roles:
 
     def _foreign(self, node: Node, callee: str) -> set[str]:
         """A function of another file that gets device memory: it launches something."""
-        if "::" in callee or "." in callee or "->" in callee or re.search(r"check|print|free|alloc|init|copy|compare|verify", callee, re.IGNORECASE):
+        if "::" in callee or "." in callee or "->" in callee or re.search(r"_cast$|check|print|free|alloc|init|copy|compare|verify|^(dim3|min|max|sizeof|make_\w+)$", callee, re.IGNORECASE):
             return set()
         names = {base_name(arg.text) for arg in positional(node)}
         if not names & self.device_pointers:

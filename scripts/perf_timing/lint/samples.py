@@ -395,7 +395,12 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
 
 def means_first(source: SourceFile, region: Region) -> bool:
     """Whether the names say that the first, cold execution is what is measured."""
-    return bool(re.search(r"first|cold|ttft|compil|startup|start_up|warm", source.intent(region), re.IGNORECASE))
+    return bool(re.search(r"first|cold|ttft|compil|startup|start_up|warm|(?<![a-z])load(?!er)|(?<![a-z])init|(?<![a-z])build|setup|download|captur", source.intent(region), re.IGNORECASE))
+
+
+def host_time_meant(source: SourceFile, region: Region) -> bool:
+    """Whether the names say host time and no wait in the region contradicts them."""
+    return source.means_host_time(region) and not any(r.WAIT in s.roles for s in region.steps)
 
 
 def is_training(region: Region) -> bool:
@@ -404,5 +409,5 @@ def is_training(region: Region) -> bool:
         if step.node.kind == "call" and last_segment(callee_text(step.node)) in ("backward", "step", "train_step", "zero_grad"):
             return True
     return bool(re.search(r"train|epoch", region.scope.name)) or any(
-        re.search(r"(^|[._])(train\w*|fit|run_epoch)$", callee_text(s.site)) for s in region.steps if s.site.kind == "call"
+        re.search(r"(^|[._])(train\w*|fit|run_epoch|evaluate\w*|validate\w*)$", callee_text(s.site)) for s in region.steps if s.site.kind == "call"
     )

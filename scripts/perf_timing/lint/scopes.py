@@ -51,7 +51,8 @@ class Scope:
         if params is None or self.node.kind == "module":
             return ()
         cpp = self.node.tree.language == "cuda"
-        names = [parameter_name(part, cpp) for part in split_top(params.text.strip("()"))]
+        text = re.sub(r"//.*|/\*.*?\*/" if cpp else r"#.*", "", params.text)
+        names = [parameter_name(part, cpp) for part in split_top(text.strip("()"))]
         return tuple(name for name in names if name and name not in ("self", "cls"))
 
     @cached_property
@@ -405,11 +406,23 @@ class Scopes:
         """Calls in this file that run the function `scope`."""
         if not scope.name:
             return []
+        names = [scope.short_name, *self.function_aliases.get(scope.short_name, [])]
         return [
             call
-            for call in self.calls_by_name.get(scope.short_name, [])
+            for name in names
+            for call in self.calls_by_name.get(name, [])
             if call.kind == "call" and self.called_function(call, self.scope_of(call)) is scope
         ]
+
+    @cached_property
+    def function_aliases(self) -> dict[str, list[str]]:
+        """Variables that are assigned a function of the file: `run = run_cuda`."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for key, pairs in self._assigned.items():
+            for _, value in pairs:
+                if value.kind == "name" and value.text in self.functions and key != value.text:
+                    found[value.text].append(key)
+        return found
 
     def argument_values(self, scope: Scope, parameter: str) -> list[Node]:
         """What the file's call sites of `scope` pass as `parameter`."""

@@ -56,6 +56,7 @@ print((time.perf_counter() - t0) / 100)
 ```
 """
 
+import re
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
@@ -103,13 +104,21 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if not samples.is_benchmark(source, region) or samples.is_training(region):
         return False
-    if samples.means_first(source, region) or any(r.REPLAY in s.roles for s in region.steps):
-        return False  # a first replay is for graph-without-warmup
+    if samples.means_first(source, region) or _replays(source, region):
+        return False
     if any(r.HARNESS in s.roles for s in region.steps) or not source.evidence:
         return False
-    if source.flow.host_only(region.end, region.scope) or source.means_host_time(region):
+    if source.flow.host_only(region.end, region.scope) or samples.host_time_meant(source, region):
         return False
     return not _prints_each(source, region)
+
+
+def _replays(source: SourceFile, region: Region) -> bool:
+    """Whether the region replays a graph: its work ran when it was captured."""
+    if any(r.REPLAY in s.roles for s in region.steps):
+        return True
+    names = " ".join(source.statement(s.site).text for s in region.steps)
+    return bool(re.search(r"graph", names, re.IGNORECASE) and re.search(r"CUDAGraph|cuda\.graph\(", source.tree.text))
 
 
 def _prints_each(source: SourceFile, region: Region) -> bool:

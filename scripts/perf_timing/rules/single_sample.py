@@ -99,7 +99,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.means_first(source, region):
         return False
-    if source.flow.host_only(region.end, region.scope) or source.means_host_time(region):
+    if source.flow.host_only(region.end, region.scope) or samples.host_time_meant(source, region):
         return False
     return not _repeated(source, region.scope, 0)
 
