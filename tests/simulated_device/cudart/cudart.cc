@@ -62,9 +62,14 @@ cudaError_t sticky = cudaSuccess;
 Stream legacy;
 std::set<Stream*> streams{&legacy};
 std::deque<double> queue;
-std::map<const void*, std::string> names;
 std::set<std::string> loaded, warm;
 std::mt19937 generator(7);
+
+// Kernels are registered before this file's globals are constructed.
+std::map<const void*, std::string>& names() {
+  static std::map<const void*, std::string> found;
+  return found;
+}
 
 double env_us(const char* name, double fallback) {
   const char* text = std::getenv(name);
@@ -215,7 +220,7 @@ char __cudaInitModule(void**) { return 1; }
 void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
 void __cudaRegisterFunction(void**, const char* host, char*, const char* name, int, uint3*, uint3*,
                             dim3*, dim3*, int*) {
-  names[host] = name;
+  names()[host] = name;
 }
 
 static struct {
@@ -237,7 +242,7 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, 
 
 cudaError_t cudaLaunchKernel(const void* function, dim3, dim3 block, void** arguments, size_t,
                              cudaStream_t stream) {
-  const std::string& name = names[function];
+  const std::string& name = names()[function];
   now_us += kLaunchUs;
   if (loaded.insert(name).second) now_us += env_us("SIM_FIRST_US", 2000.0);
   if (block.x * block.y * block.z > 1024) return done("cudaLaunchKernel", cudaErrorInvalidConfiguration);
