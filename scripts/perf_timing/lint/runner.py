@@ -74,7 +74,7 @@ def check_documents(documents: Sequence[Document], choose: Chooser) -> list[File
     """
     try:
         return _judged(documents, choose)
-    except UserError:
+    except (UserError, ModuleNotFoundError):  # no file is to blame
         raise
     except Exception as error:
         if len(documents) > 1:
