@@ -70,7 +70,8 @@ class JitFunction:
     """What cute.jit returns: compiles or looks up on every call."""
 
     def __init__(self, function: Any) -> None:
-        self.function, self.__name__ = function, function.__name__
+        self.function = self.__wrapped__ = function
+        self.__name__ = function.__name__
         self._seen = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:

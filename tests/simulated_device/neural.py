@@ -241,9 +241,11 @@ class DataLoader:
         batch_size: int = 1,
         shuffle: bool = False,
         drop_last: bool = False,
+        pin_memory: bool = False,
         **_: Any,
     ) -> None:
         self.dataset, self.batch_size, self.drop_last = dataset, batch_size, drop_last
+        self.pin_memory = pin_memory
 
     def __len__(self) -> int:
         count = len(self.dataset)
@@ -256,16 +258,16 @@ class DataLoader:
             if size < self.batch_size and self.drop_last:
                 return
             machine().host(100.0)
-            yield _collate(self.dataset[first], size)
+            yield _collate(self.dataset[first], size, self.pin_memory)
 
 
-def _collate(sample: Any, size: int) -> Any:
+def _collate(sample: Any, size: int, pinned: bool) -> Any:
     if isinstance(sample, (tuple, list)):
-        return type(sample)(_collate(one, size) for one in sample)
+        return type(sample)(_collate(one, size, pinned) for one in sample)
     if isinstance(sample, Tensor):
         batch = make((size, *sample.shape), sample.dtype, sample.device)
         batch._storage.value = sample.value
-        return batch
+        return batch.pin_memory() if pinned else batch
     return [sample] * size
 
 

@@ -9,6 +9,7 @@ import gc
 import io
 import json
 import linecache
+import multiprocessing.util
 import os
 import pathlib
 import sys
@@ -25,7 +26,17 @@ from . import active, cute_module, host_time, nvml, tensors, torch_module, trito
 from .machine import Machine, RunLimit
 from .model import DeviceModel
 
-REPLACED = ("torch", "triton", "cutlass", "pynvml", "time", "cuda", "simulated", "__main__")
+REPLACED = (
+    "torch",
+    "triton",
+    "cutlass",
+    "pynvml",
+    "time",
+    "cuda",
+    "simulated",
+    "atexit",
+    "__main__",
+)
 EXIT_LIMIT = 124
 
 
@@ -61,7 +72,29 @@ def _fakes(machine: Machine) -> dict[str, types.ModuleType | None]:
     found |= cute_module.modules() if model.has_cutlass else {"cutlass": None, "cuda": None}
     found["pynvml"] = nvml.module() if model.has_nvml else None
     found["time"], found["simulated"] = host_time.module(), user.module()
+    found["atexit"] = _exit_module()
     return found
+
+
+def _exit_module() -> types.ModuleType:
+    """An atexit whose functions run when the script ends, not when this process does."""
+    built = types.ModuleType("atexit")
+    calls: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
+
+    def register(function: Any, *args: Any, **kwargs: Any) -> Any:
+        calls.append((function, args, kwargs))
+        return function
+
+    def run() -> None:
+        while calls:
+            function, args, kwargs = calls.pop()
+            function(*args, **kwargs)
+
+    built.register, built.run = register, run  # type: ignore[attr-defined]
+    built.unregister = lambda function: calls.__setitem__(  # type: ignore[attr-defined]
+        slice(None), [call for call in calls if call[0] != function]
+    )
+    return built
 
 
 @contextlib.contextmanager
@@ -70,6 +103,7 @@ def _installed(machine: Machine) -> Iterator[None]:
     saved = {name: module for name, module in sys.modules.items() if _belongs(name)}
     environment, argv, where = dict(os.environ), sys.argv, pathlib.Path.cwd()
     collecting, path, blocking = gc.isenabled(), list(sys.path), sys.dont_write_bytecode
+    hook, finalizers = sys.excepthook, dict(multiprocessing.util._finalizer_registry)
     grads, devices = list(tensors._grad_modes), list(tensors._default_devices)
     active.push(machine)
     try:
@@ -87,6 +121,9 @@ def _installed(machine: Machine) -> Iterator[None]:
         os.environ.clear()
         os.environ.update(environment)
         os.chdir(where)
+        sys.excepthook = hook
+        multiprocessing.util._finalizer_registry.clear()
+        multiprocessing.util._finalizer_registry.update(finalizers)
         sys.argv, sys.path[:], sys.dont_write_bytecode = argv, path, blocking
         tensors._grad_modes[:], tensors._default_devices[:] = grads, devices
         (gc.enable if collecting else gc.disable)()
@@ -116,12 +153,24 @@ def run_script(
             if machine.model.prepare is not None:
                 machine.model.prepare(machine)
             code, error = _execute(source, [str(pathlib.Path(folder, "script.py")), *argv])
+            code, error = _run_exit_functions(code, error)
         written = {
             str(path.relative_to(folder)): path.read_text(errors="replace")
             for path in pathlib.Path(folder).rglob("*")
             if path.is_file() and path.stat().st_size < 50_000_000
         }
     return Result(out.getvalue(), err.getvalue(), code, _record(written), machine, written, error)
+
+
+def _run_exit_functions(code: int, error: BaseException | None) -> tuple[int, BaseException | None]:
+    """As the interpreter does after the script; their errors are printed and change no status."""
+    try:
+        sys.modules["atexit"].run()  # type: ignore[attr-defined]
+    except RunLimit as limit:
+        return EXIT_LIMIT, limit
+    except Exception:
+        traceback.print_exc(file=sys.stderr)
+    return code, error
 
 
 def _show_warning(message: Any, category: Any, filename: str, line: int, *_: Any) -> None:
