@@ -140,6 +140,7 @@ def test_any_other_flag_weakens_the_verdict_by_a_note(code: str) -> None:
 FOUND = [
     pytest.param("host-bound", {"host_bound": True}, id="host_bound without the flag"),
     pytest.param("not-converged", {"converged": False}, id="converged is false"),
+    pytest.param("below-floor", {"samples_us": [-0.1, 0.0, -0.2]}, id="a median of no time"),
     pytest.param("above-peak", {"bytes": 10**9}, id="more bytes than the peak, cold"),
     pytest.param("above-peak", {"flops": 10**11}, id="more flops than the peak"),
     pytest.param("clock-drift", {"clock_trace": [[0, 1980], [1, 1500]]}, id="a clock that fell"),

@@ -55,6 +55,13 @@ def test_each_key_may_be_null_only_as_the_schema_says(kind: str) -> None:
                 schema.validate(data)
 
 
+def test_a_negative_difference_of_readings_is_a_sample_like_others() -> None:
+    values = [10.0, 10.1, 25.7, -8.6, 9.9]
+    schema.validate(op_record(samples_us=values))
+    with pytest.raises(schema.RecordError, match=r"samples_us\[3\] is -8.6; no time is negative"):
+        schema.validate(op_record(samples_us=values, summary={"n": 5}))
+
+
 def test_unknown_keys_are_left_alone() -> None:
     schema.validate(op_record(future_key={"a": [1]}), strict=True)
 

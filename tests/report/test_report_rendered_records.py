@@ -12,7 +12,7 @@ from simulated_device.runner import run_script
 WRITERS = sorted(
     name
     for name, scenario in load_all().items()
-    if "json" in scenario.options and scenario.language == "py"
+    if "json" in scenario.options and scenario.run == "python FILE"
 )
 
 

@@ -76,6 +76,8 @@ def _found_flags(record: Record) -> list[Flag]:
         found.append(Flag("host-bound", "launch cost, not device time: use cuda-graph"))
     if data.get("converged") is False:
         found.append(Flag("not-converged", "the interval is wider than was asked for"))
+    if record.kind == "op" and median(record.samples_us) <= 0:
+        found.append(Flag("below-floor", "the median is not above zero: no time was resolved"))
     found += _above_peak(data)
     clocks = _clock_trace(record)
     if len(clocks) > 1 and max(clocks) > (1 + CLOCK_DRIFT) * min(clocks):

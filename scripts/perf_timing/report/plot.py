@@ -169,7 +169,7 @@ def _limits(series: Sequence[_Series], scale: float) -> tuple[float, float]:
     high = max(quantile(values, 0.95) for values in ordered) / scale
     widest = max(quantile(v, 0.95) - quantile(v, 0.05) for v in ordered) / scale
     room = widest + 0.05 * (high - low) or 0.05 * high or 1.0
-    return max(0.0, low - room), high + room
+    return (max(0.0, low - room) if low >= 0 else low - room), high + room
 
 
 def _draw_distribution(panel: Any, series: Sequence[_Series], unit: str, scale: float) -> None:

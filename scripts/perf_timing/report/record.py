@@ -7,8 +7,9 @@ The tables below are the schema. Each key has a type, a presence and a meaning:
 * `OPTIONAL`: written where it was measured.
 
 Times are microseconds (`_us`) unless the key says otherwise, and times *per call* of the operation
-whatever number of calls one sample held. A number is finite and not beyond all measure; a time,
-count or rate is not negative. Keys beyond these are left alone: a later version may add some.
+whatever number of calls one sample held. A number is finite and not beyond all measure. A time,
+count or rate is not negative, save for a sample that is the difference of two readings. Keys beyond
+these are left alone: a later version may add some.
 """
 
 import json
@@ -86,7 +87,8 @@ def _amount(value: object, key: str) -> float:
 
 
 def _time_us(value: object, key: str) -> None:
-    if _amount(value, key) > MAX_US:
+    # Negative ones are for _check_summary to judge.
+    if abs(_number(value, key)) > MAX_US:
         raise RecordError(f"{key} is {_shown(value)}; that is more than {MAX_US:.0e} us")
 
 
@@ -170,13 +172,13 @@ _times = _list_of(_time_us, least=1, what="samples")
 
 SUMMARY = {
     "n": Field(_count, WRITTEN, "number of samples"),
-    "median_us": Field(_amount, WRITTEN, "median of the samples"),
-    "mean_us": Field(_amount, WRITTEN, "mean of the samples"),
+    "median_us": Field(_number, WRITTEN, "median of the samples"),
+    "mean_us": Field(_number, WRITTEN, "mean of the samples"),
     "std_us": Field(_amount, WRITTEN, "standard deviation of the samples (n - 1)"),
-    "min_us": Field(_amount, WRITTEN, "least sample"),
-    "max_us": Field(_amount, WRITTEN, "greatest sample"),
-    "p5_us": Field(_amount, WRITTEN, "5 % quantile"),
-    "p95_us": Field(_amount, WRITTEN, "95 % quantile"),
+    "min_us": Field(_number, WRITTEN, "least sample"),
+    "max_us": Field(_number, WRITTEN, "greatest sample"),
+    "p5_us": Field(_number, WRITTEN, "5 % quantile"),
+    "p95_us": Field(_number, WRITTEN, "95 % quantile"),
     "iqr_us": Field(_amount, WRITTEN, "75 % quantile less 25 % quantile"),
     "ci95_low_us": Field(_number, WRITTEN, "lower end of the 95 % interval of the median"),
     "ci95_high_us": Field(_number, WRITTEN, "upper end of the 95 % interval of the median"),
@@ -418,9 +420,9 @@ def validate(data: object, *, strict: bool = False) -> Mapping[str, Any]:
 
 
 def _check_op(data: Mapping[str, Any]) -> None:
-    _check_summary(data["samples_us"], data["summary"], "summary")
+    _check_summary(data["samples_us"], data["summary"], "samples_us", "summary")
     times = data.get("sample_time_s")
-    if times is not None and len(times) != len(data["samples_us"]):
+    if times and len(times) != len(data["samples_us"]):
         raise RecordError(
             f"sample_time_s holds {len(times)} times for {len(data['samples_us'])} samples"
         )
@@ -432,7 +434,8 @@ def _check_compare(data: Mapping[str, Any]) -> None:
         if names.index(variant["name"]) != index:
             raise RecordError(f"variants[{index}].name is {_shown(variant['name'])} a second time")
         summary = variant.get("summary") or {}
-        _check_summary(variant["samples_us"], summary, f"variants[{index}].summary")
+        key = f"variants[{index}]"
+        _check_summary(variant["samples_us"], summary, f"{key}.samples_us", f"{key}.summary")
     for index, pair in enumerate(data["pairs"]):
         for side in ("baseline", "candidate"):
             if pair[side] not in names:
@@ -443,23 +446,34 @@ def _check_compare(data: Mapping[str, Any]) -> None:
 
 
 def _check_loop(data: Mapping[str, Any]) -> None:
-    for key in ("step_us", "period_us"):
-        if series := data.get(key):
-            _check_summary(series["samples_us"], series, key)
+    named = {key: data.get(key) for key in ("step_us", "period_us", "data_wait_us", "copy_wait_us")}
+    named |= {f"phases.{name}": phase for name, phase in (data.get("phases") or {}).items()}
+    for key, series in named.items():
+        if series:
+            _check_summary(series["samples_us"], series, f"{key}.samples_us", key)
 
 
-def _check_summary(samples: list[float], summary: Mapping[str, Any], key: str) -> None:
-    """A summary that its samples do not bear out means that one of them was edited."""
-    n, stated = summary.get("n"), summary.get("median_us")
+def _check_summary(
+    samples: list[float], summary: Mapping[str, Any], key: str, summary_key: str
+) -> None:
+    """A summary that its samples do not bear out means that one of them was edited.
+
+    So does a negative sample that the summary does not know of. A reading that is the difference
+    of two may be negative where one of them met a hiccup, and none is left out.
+    """
+    n, stated, least = (summary.get(name) for name in ("n", "median_us", "min_us"))
     if n is not None and n != len(samples):
-        raise RecordError(f"{key}.n is {_shown(n)} but samples_us holds {len(samples)}")
+        raise RecordError(f"{summary_key}.n is {_shown(n)} but {key} holds {len(samples)}")
     ordered, half = sorted(samples), len(samples) // 2
+    if ordered[0] < 0 and (least is None or not math.isclose(least, ordered[0], rel_tol=1e-3)):
+        place = f"{key}[{samples.index(ordered[0])}] is {_shown(ordered[0])}"
+        raise RecordError(f"{place}; no time is negative, and {summary_key}.min_us knows of none")
     # Both middle samples and everything between them are medians of an even number of samples.
     low, high = ordered[(len(samples) - 1) // 2], ordered[half]
-    slack = 1e-3 * high
+    slack = 1e-3 * max(abs(low), abs(high))
     if stated is not None and not low - slack <= stated <= high + slack:
         raise RecordError(
-            f"{key}.median_us is {_shown(stated)} but the median of samples_us is"
+            f"{summary_key}.median_us is {_shown(stated)} but the median of {key} is"
             f" {(low + high) / 2:.6g}"
         )
 
