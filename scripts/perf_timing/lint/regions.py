@@ -421,6 +421,28 @@ class Regions:
             return
         yield Region("benchmark", scope, node, node, node, node, ((body.start - 1, body.end),))
 
+    @cached_property
+    def harnessed(self) -> list[Region]:
+        """Functions of the file that it hands to a benchmark helper, which times each call."""
+        found = []
+        for scope in self.scopes.all:
+            for node in scope.nodes:
+                if node.kind == "call" and self._is_harness(node, scope):
+                    for value in positional(node)[:3]:
+                        function = self.scopes.callable_value(value, scope)
+                        if function is not None and not function.is_kernel:
+                            span = ((function.node.start - 1, function.node.end),)
+                            region = Region("harness", function, node, node, node, node, span)
+                            region.steps = self._steps(region)
+                            found.append(region)
+        return found
+
+    def _is_harness(self, node: Node, scope: Scope) -> bool:
+        if r.HARNESS in self.roles.of(node, scope):
+            return True
+        short = last_segment(callee_text(node))
+        return bool(re.match(r"(bench(mark)?|profile|measure|time|timed)(_\w+)?$", short)) and short not in ("time_ns", "time")
+
     # Events
 
     def event_names(self, node: Node, scope: Scope) -> frozenset[str]:

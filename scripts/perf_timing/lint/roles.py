@@ -27,6 +27,8 @@ WORK = "work"  # puts work on the device and returns before it is done
 BLOCKING = "blocking"  # device work that is done when the call returns
 WAIT = "wait"  # an explicit wait for the device, a stream or an event
 READ = "read"  # returns a value to the host and so waits for it
+UPLOAD = "upload"  # beside READ: a blocking copy to the device
+JOIN = "join"  # beside READ: waits for a thread, a queue or a handle
 CLOCK = "clock"  # reads a host clock
 RECORD = "record"  # records an event
 ELAPSED = "elapsed"  # reads the time between two events
@@ -127,9 +129,9 @@ class Roles:
         ):
             return {WAIT, CLOCK} if re.search(r"time", short) else {WAIT}
         if short in ("wait", "join", "result") and "." in callee and not positional(node):
-            return {READ}
+            return {READ, JOIN}
         if short == "get" and "." in callee and not positional(node):
-            return {READ}
+            return {READ} if "cupy" in self.libraries else {READ, JOIN}
         if short in words.READ_NAMES and ("." in callee or short in ("to_python_float", "device_get")):
             return self._read(node, full, short, scope)
         if callee in ("wait", "fence", "drain", "barrier", "finish") and not positional(node):
@@ -195,7 +197,7 @@ class Roles:
                 value = before[-1][1]
                 source = self.devices.of(value, self.scopes.scope_of(value))
         # A copy from pageable memory returns when it is done, behind all that was queued before.
-        return set() if source == DEVICE else {COPY, READ}
+        return set() if source == DEVICE else {COPY, READ, UPLOAD}
 
     def _cast(self, node: Node, scope: Scope) -> set[str]:
         value = positional(node)[0]
@@ -397,7 +399,7 @@ class Roles:
         if (words.WAIT_NAME.search(short) and not words.NO_WAIT_NAME.search(short)):
             return {WAIT}
         if short in ("get", "join", "wait") and re.search(r"\.|->", callee):
-            return {READ}
+            return {READ, JOIN}
         if short == "item":
             return {READ}
         return self._foreign(node, callee)

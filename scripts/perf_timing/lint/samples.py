@@ -252,6 +252,14 @@ def warmed(source: SourceFile, region: Region) -> bool:
     return _warm_callers(source, scope, steps, mine, 0) or drops_samples(source, region)
 
 
+def ran_before(source: SourceFile, scope: Scope, position: int, steps: list[Step]) -> bool:
+    """Whether the work of `steps` ran before `position`, in the scope or in a caller."""
+    mine = set().union(*(identities(s) for s in steps)) if steps else set()
+    if _named_warm(source, scope, position) or _ran_before(source, scope, position, mine):
+        return True
+    return _handed_on(source, scope, position, steps) or _warm_callers(source, scope, steps, mine, 0)
+
+
 def _handed_on(source: SourceFile, scope: Scope, position: int, steps: list[Step]) -> bool:
     """Whether an object that was built with the measured callable has run before."""
     called = {callee_text(s.site) for s in steps if s.site.kind == "call"}
@@ -340,6 +348,22 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
 
 def _looped_callers(source: SourceFile, scope: Scope) -> bool:
     return any(loops_around(site) for site in source.scopes.call_sites(scope))
+
+
+def rare(node: Node, outside: Node) -> bool:
+    """Whether a condition that does not hold `outside` too keeps `node` from always running."""
+    for parent in node.ancestors():
+        if parent.start <= outside.start and outside.end <= parent.end:
+            return False
+        if parent.kind in ("except", "finally", "case"):
+            return True
+        if parent.kind in ("if", "elif") and parent.children:
+            text = parent.children[0].text
+            if re.search(r"%|verbose|debug|\bprofil|==|>=?|<=?|\blast\b|\bfirst\b|rank|master|main_process|is_log|should", text):
+                return True
+        if parent.kind == "else" and parent.parent is not None and parent.parent.kind in ("if", "for"):
+            return True
+    return False
 
 
 _GUARD = re.compile(r"(>=?|!=|==|<=?|%)\s*[\w.]+|not\s+\w*first|\bfirst\b|warm")

@@ -156,7 +156,7 @@ HOST_CALLS = frozenset(
 IO_CALLS = frozenset({"print", "printf", "fprintf", "puts", "putchar", "fputs", "fwrite", "fflush"})
 IO_METHODS = frozenset(
     "info debug warning warn error critical write set_postfix set_description set_postfix_str"
-    " add_scalar add_scalars add_histogram add_image log log_metrics savefig save export_chrome_trace"
+    " log log_metrics savefig save export_chrome_trace"
     " writerow writelines flush dump to_csv imwrite imshow".split()
 )
 IO_OBJECTS = re.compile(

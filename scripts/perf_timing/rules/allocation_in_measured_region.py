@@ -1,0 +1,126 @@
+"""A buffer is allocated or filled inside the measured region.
+
+## What it does
+Reports allocations (torch.empty, zeros, clone, cudaMalloc and their like) between the two readings,
+or in a function that a benchmark helper times, where the region also does other work.
+
+## Why it misleads
+The allocator, the fill kernel or a copy is billed to the work that the figure is about. cudaMalloc
+and cudaFree also wait for the device.
+
+## Known problems
+Where the output buffer is part of what is compared (an API that returns a new tensor), the report
+can be suppressed with that reason. Model code and training steps are not reported.
+
+## Example
+```python
+import torch
+
+a = torch.randn(4096, 4096, device="cuda")
+start = torch.cuda.Event(enable_timing=True)
+end = torch.cuda.Event(enable_timing=True)
+torch.mm(a, a)
+start.record()
+for _ in range(100):
+    out = torch.empty(4096, 4096, device="cuda")
+    torch.mm(a, a, out=out)
+end.record()
+end.synchronize()
+print(start.elapsed_time(end) / 100)
+```
+```cuda
+int main() {
+  cudaEventRecord(start);
+  for (int i = 0; i < 10; ++i) {
+    cudaMalloc(&y, n * sizeof(float));
+    scale<<<256, 256>>>(x, y);
+    cudaFree(y);
+  }
+  cudaEventRecord(stop);
+  cudaEventSynchronize(stop);
+  cudaEventElapsedTime(&ms, start, stop);
+}
+```
+
+## Use instead
+```python
+import torch
+
+a = torch.randn(4096, 4096, device="cuda")
+out = torch.empty(4096, 4096, device="cuda")
+start = torch.cuda.Event(enable_timing=True)
+end = torch.cuda.Event(enable_timing=True)
+torch.mm(a, a, out=out)
+start.record()
+for _ in range(100):
+    torch.mm(a, a, out=out)
+end.record()
+end.synchronize()
+print(start.elapsed_time(end) / 100)
+```
+"""
+
+import re
+from collections.abc import Iterator
+
+from perf_timing.lint import roles as r
+from perf_timing.lint import samples
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.flow import Step
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import callee_text, last_segment, target_key
+
+CODE = "TIM203"
+LABEL = "ALLOC"
+DEFAULT = True
+SEVERITY = "warning"
+LANGUAGES = ("python", "cuda")
+MESSAGE = "{call}() allocates inside the region that line {start} starts to measure; the figure includes the allocation"
+NOTE = "Allocate before the measurement and pass the buffer in; render-timing simple-event and raw-cuda do so."
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Yield a report for each allocation that is measured with other work."""
+    seen: set[int] = set()
+    for region in [*source.regions.all, *source.regions.harnessed]:
+        if not _applies(source, region):
+            continue
+        for step in region.steps:
+            if r.ALLOC in step.roles and id(step.node) not in seen and _counts(source, region, step):
+                seen.add(id(step.node))
+                call = last_segment(callee_text(step.node))
+                yield Report(step.node, MESSAGE.format(call=call, start=region.start.line),
+                             related=((region.start, "measured from here"),))  # fmt: skip
+
+
+def _applies(source: SourceFile, region: Region) -> bool:
+    if region.kind not in ("clock", "event", "harness") or region.carried or region.timer:
+        return False
+    if not samples.is_benchmark(source, region) or samples.is_training(region):
+        return False
+    if source.flow.host_only(region.end, region.scope) or samples.means_first(source, region):
+        return False
+    return not re.search(r"alloc|malloc|memory|clone|copy|transfer|init|creat", source.intent(region), re.IGNORECASE)
+
+
+def _is_result(source: SourceFile, step: Step) -> bool:
+    """Whether the buffer is what a function of the module returns: part of the API that is timed."""
+    function = source.scopes.scope_of(step.node)
+    if function.node.kind != "function" or (function.parent and function.parent.node.kind != "module"):
+        return False
+    names = [target_key(p.children[0]) for p in step.node.ancestors() if p.kind == "assign"]
+    returned = " ".join(n.text for n in function.nodes if n.kind == "return")
+    return any(re.search(rf"\b{re.escape(name)}\b", returned) for name in names)
+
+
+def _counts(source: SourceFile, region: Region, step: Step) -> bool:
+    """Whether the allocation is on the device, beside other work and not inside a model."""
+    if "host" in step.roles or any(h.short_name in ("forward", "__init__", "setup", "generate") for h in step.helpers):
+        return False
+    if samples.rare(step.site, region.start) or _is_result(source, step):
+        return False
+    others = [
+        s for s in region.steps
+        if s.node is not step.node and r.ALLOC not in s.roles and (s.works or s.roles & {r.BLOCKING, r.OPAQUE})
+    ]  # fmt: skip
+    return bool(others)

@@ -1,0 +1,91 @@
+"""The measured loop reads a value back from the device in every iteration.
+
+## What it does
+Reports `.item()`, `.cpu()`, `float(tensor)`, `.get()` and other blocking reads in each iteration of
+a loop that works on the device and that one pair of readings encloses.
+
+## Why it misleads
+The host waits for the device in each iteration instead of running ahead, so launches no longer
+overlap with execution; the loop is slower than it would be without the read.
+
+## Known problems
+A loop whose purpose is the read (decoding token by token) is reported as well. Reads on every n-th
+iteration only are not.
+
+## Example
+```python
+import time
+import torch
+
+torch.cuda.synchronize()
+t0 = time.perf_counter()
+for x, y in loader:
+    loss = loss_fn(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+torch.cuda.synchronize()
+print(time.perf_counter() - t0)
+```
+
+## Use instead
+```python
+import time
+import torch
+
+torch.cuda.synchronize()
+t0 = time.perf_counter()
+for x, y in loader:
+    loss = loss_fn(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+    loss.backward()
+    optimizer.step()
+    total += loss.detach()
+torch.cuda.synchronize()
+print(time.perf_counter() - t0)
+print(total.item())
+```
+"""
+
+from collections.abc import Iterator
+
+from perf_timing.lint import roles as r
+from perf_timing.lint import samples
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.flow import Step
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import callee_text, last_segment
+
+CODE = "TIM202"
+LABEL = "SYNC-LOOP"
+DEFAULT = True
+SEVERITY = "warning"
+LANGUAGES = ("python",)
+MESSAGE = "{call}() reads from the device in every iteration of the measured loop; the host waits each time and launches no longer overlap"
+NOTE = "Keep the value on the device and read it after the loop, or only on every n-th step; render-timing loop does so."
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Yield a report for each read that every measured iteration waits for."""
+    seen: set[int] = set()
+    for region in source.regions.all:
+        if region.kind not in ("clock", "event") or region.carried or region.hooked:
+            continue
+        for step in region.steps:
+            if id(step.site) not in seen and _blocks(region, step):
+                seen.add(id(step.site))
+                call = last_segment(callee_text(step.node))
+                yield Report(step.site, MESSAGE.format(call=call), related=((region.start, "clock started here"),))
+
+
+def _blocks(region: Region, step: Step) -> bool:
+    if r.READ not in step.roles or step.roles & {r.UPLOAD, r.JOIN, r.IO} or step.node.kind != "call":
+        return False
+    if any(n.kind in ("for", "while") for helper in step.helpers for n in helper.nodes):
+        return False  # a helper that is a whole pass by itself
+    loops = [loop for loop in region.inner_loops(step.site) if loop.kind != "comp"]
+    if not loops or samples.rare(step.site, loops[-1]):
+        return False
+    return any(
+        (s.works or r.BLOCKING in s.roles) and region.inner_loops(s.site)[:1] == loops[:1]
+        for s in region.steps
+    ) or last_segment(callee_text(step.node)) in ("get", "asnumpy")

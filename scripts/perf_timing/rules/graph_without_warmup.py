@@ -1,0 +1,128 @@
+"""A CUDA graph is captured, or first replayed, without a warm-up.
+
+## What it does
+Reports a capture whose work has not run eagerly before, and the opening reading of a region that
+holds the first replay of a graph.
+
+## Why it misleads
+What libraries set up at first use (workspaces, modules, autotuning) is recorded into the graph, or
+makes the capture fail. The first replay uploads the graph to the device and is slower than the
+others.
+
+## Known problems
+torch.cuda.make_graphed_callables and do_bench_cudagraph warm up by themselves and are not reported.
+A warm-up in another file is not seen.
+
+## Example
+```python
+import torch
+
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    out = model(x)
+graph.replay()
+```
+```cuda
+void record(cudaStream_t s) {
+  cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
+  scale<<<256, 256, 0, s>>>(x);
+  cudaStreamEndCapture(s, &graph);
+}
+```
+
+## Use instead
+```python
+import torch
+
+side = torch.cuda.Stream()
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    for _ in range(3):
+        out = model(x)
+torch.cuda.current_stream().wait_stream(side)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    out = model(x)
+graph.replay()
+```
+"""
+
+import re
+from collections.abc import Iterator
+
+from perf_timing.lint import roles as r
+from perf_timing.lint import samples
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.flow import Step
+from perf_timing.lint.scopes import Scope, callee_text
+
+CODE = "TIM302"
+LABEL = "GRAPH-NOWARMUP"
+DEFAULT = True
+SEVERITY = "warning"
+LANGUAGES = ("python", "cuda")
+MESSAGE = "the work on line {work} is captured without having run before; one-time set-up is recorded or breaks the capture"
+REPLAY = "the first replay of the graph, on line {work}, is inside this measurement; it also uploads the graph"
+NOTE = "Run the work on a side stream before the capture and replay once before measuring; render-timing cuda-graph does so."
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Yield a report for each cold capture and each cold replay."""
+    for statement, scope, low, high in _captures(source):
+        steps = [s for s in source.flow.between(scope, low, high) if s.works or s.roles & {r.BLOCKING, r.OPAQUE}]
+        if steps and not samples.ran_before(source, scope, statement.start, steps):
+            yield Report(statement, MESSAGE.format(work=steps[0].site.line))
+    yield from _replays(source)
+
+
+def _captures(source: SourceFile) -> Iterator[tuple[Node, Scope, int, int]]:
+    for scope in source.scopes.all:
+        for node in scope.nodes:
+            if node.kind == "item" and node.parent is not None and node.children:
+                call = node.children[0]
+                body = node.parent.child("block")
+                if call.kind == "call" and body and _is_graph(source, call):
+                    yield call, scope, body.start - 1, body.end
+        begins = [n for n in scope.nodes if n.kind == "call" and re.search(r"BeginCapture$|capture_begin$", callee_text(n))]
+        ends = [n for n in scope.nodes if n.kind == "call" and re.search(r"EndCapture$|capture_end$", callee_text(n))]
+        for begin in begins:
+            after = [e for e in ends if e.start > begin.end]
+            if after:
+                yield begin, scope, begin.end, after[0].start
+
+
+def _is_graph(source: SourceFile, call: Node) -> bool:
+    full = source.scopes.resolve(callee_text(call))
+    return bool(re.search(r"torch\.(cuda|xpu)\.graph$|ScopedCapture$", full))
+
+
+def _replays(source: SourceFile) -> Iterator[Report]:
+    seen: set[int] = set()
+    for region in source.regions.all:
+        steps = [s for s in region.steps if r.REPLAY in s.roles]
+        if not steps or id(region.start) in seen or region.timer is not None:
+            continue
+        before = [s for s in source.flow.steps(region.scope) if s.position <= region.start.start and r.REPLAY in s.roles]
+        if before or _replayed_by_caller(source, region.scope) or samples.drops_samples(source, region):
+            continue
+        if not _captured_here(source, steps[0]):
+            continue
+        seen.add(id(region.start))
+        yield Report(region.start, REPLAY.format(work=steps[0].site.line), related=((steps[0].site, "first replay"),))
+
+
+def _captured_here(source: SourceFile, step: Step) -> bool:
+    """Whether the file itself captures graphs: elsewhere a first replay may have happened."""
+    return bool(re.search(r"cuda\.graph\(|capture_begin|BeginCapture|CUDAGraph\(|GraphInstantiate", source.tree.text))
+
+
+def _replayed_by_caller(source: SourceFile, scope: Scope) -> bool:
+    for site in source.scopes.call_sites(scope):
+        caller = source.scopes.scope_of(site)
+        if caller is scope:
+            continue
+        if any(r.REPLAY in s.roles for s in source.flow.steps(caller) if s.position < site.start):
+            return True
+    return False
+

@@ -1,0 +1,104 @@
+"""The measured region writes to the terminal, a log or a file.
+
+## What it does
+Reports print, logging, progress-bar and file calls between the two readings: in every iteration of
+a loop that is measured as a whole, or between two readings that are close together.
+
+## Why it misleads
+Writing takes host time in which no work is queued; a terminal can take milliseconds a line. What is
+printed is often a tensor, so that the host waits as well.
+
+## Known problems
+Output on every n-th iteration only, or behind a verbosity flag, is not reported.
+
+## Example
+```python
+import time
+import torch
+
+torch.cuda.synchronize()
+t0 = time.perf_counter()
+for i in range(100):
+    a @ a
+    print("iteration", i)
+torch.cuda.synchronize()
+print((time.perf_counter() - t0) / 100)
+```
+```cuda
+int main() {
+  auto t0 = std::chrono::steady_clock::now();
+  for (int i = 0; i < 100; ++i) {
+    printf("%d\\n", i);
+    scale<<<256, 256>>>(x);
+  }
+  cudaDeviceSynchronize();
+  auto t1 = std::chrono::steady_clock::now();
+  printf("%f\\n", std::chrono::duration<double>(t1 - t0).count() / 100);
+}
+```
+
+## Use instead
+```python
+import time
+import torch
+
+a @ a
+torch.cuda.synchronize()
+t0 = time.perf_counter()
+for i in range(100):
+    a @ a
+torch.cuda.synchronize()
+print("100 iterations", (time.perf_counter() - t0) / 100)
+```
+"""
+
+from collections.abc import Iterator
+
+from perf_timing.lint import roles as r
+from perf_timing.lint import samples
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.flow import Step
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import callee_text, last_segment
+
+CODE = "TIM205"
+LABEL = "IO-LOOP"
+DEFAULT = True
+SEVERITY = "warning"
+LANGUAGES = ("python", "cuda")
+MESSAGE = "{call}() writes output inside the region that line {start} starts to measure; the host queues no work meanwhile"
+NOTE = "Write after the closing reading, or only on every n-th step outside the window; render-timing loop does so."
+_CLOSE_LINES = 100
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Yield a report for each write that is measured."""
+    seen: set[int] = set()
+    for region in source.regions.all:
+        if region.kind not in ("clock", "event") or region.carried or region.hooked or region.timer:
+            continue
+        if not any(s.works or s.roles & {r.BLOCKING, r.OPAQUE} for s in region.steps):
+            continue
+        if source.flow.host_only(region.end, region.scope):
+            continue
+        for step in region.steps:
+            if r.IO in step.roles and id(step.site) not in seen and _counts(source, region, step):
+                seen.add(id(step.site))
+                call = last_segment(callee_text(step.node)) if step.node.kind == "call" else "output"
+                yield Report(step.site, MESSAGE.format(call=call, start=region.start.line),
+                             related=((region.start, "measured from here"),))  # fmt: skip
+
+
+def _counts(source: SourceFile, region: Region, step: Step) -> bool:
+    if step.helpers or step.position >= region.end.start:
+        return False
+    loops = [loop for loop in region.inner_loops(step.site) if loop.kind != "comp"]
+    if loops:
+        works = any((s.works or s.roles & {r.BLOCKING, r.OPAQUE}) and region.inner_loops(s.site)[:1] == loops[:1] for s in region.steps)
+        return works and not samples.rare(step.site, loops[-1])
+    if region.end.line - region.start.line > _CLOSE_LINES or samples.rare(step.site, region.start):
+        return False
+    first = min((s.position for s in region.steps if s.works or r.BLOCKING in s.roles), default=0)
+    if step.position < first:
+        return False
+    return not any(region.inner_loops(s.site) and s.waits for s in region.steps)

@@ -1,0 +1,140 @@
+"""The measured loop waits for the device in every iteration.
+
+## What it does
+Reports a wait (synchronize and its like) in each iteration of a loop that one pair of readings
+encloses. In a benchmark of one kernel or operator it also reports a device-wide wait in each sample
+whose time is only summed or printed.
+
+## Why it misleads
+The queue runs dry in each iteration, so the latency of a launch and of a wake-up is added to every
+execution. A kernel of 4 us is measured as 50 us, and the figure says little about real use.
+
+## Known problems
+Latencies of isolated calls, collected and reported as a distribution, need a wait beside each
+reading; they are not reported. A wait once per round around an inner loop is not reported either.
+
+## Example
+```python
+import time
+import torch
+
+a = torch.randn(256, 256, device="cuda")
+a @ a
+torch.cuda.synchronize()
+t0 = time.perf_counter()
+for _ in range(100):
+    a @ a
+    torch.cuda.synchronize()
+print((time.perf_counter() - t0) / 100)
+```
+```cuda
+int main() {
+  scale<<<256, 256>>>(x);
+  cudaDeviceSynchronize();
+  auto t0 = std::chrono::steady_clock::now();
+  for (int i = 0; i < 100; ++i) {
+    scale<<<256, 256>>>(x);
+    cudaDeviceSynchronize();
+  }
+  auto t1 = std::chrono::steady_clock::now();
+  printf("%f\\n", std::chrono::duration<double>(t1 - t0).count() / 100);
+}
+```
+
+## Use instead
+```python
+import time
+import torch
+
+a = torch.randn(256, 256, device="cuda")
+a @ a
+torch.cuda.synchronize()
+t0 = time.perf_counter()
+for _ in range(100):
+    a @ a
+torch.cuda.synchronize()
+print((time.perf_counter() - t0) / 100)
+```
+"""
+
+import re
+from collections.abc import Iterator
+
+from perf_timing.lint import roles as r
+from perf_timing.lint import samples
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.flow import Step
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import callee_text, last_segment, loops_around
+
+CODE = "TIM201"
+LABEL = "SYNC-LOOP"
+DEFAULT = True
+SEVERITY = "warning"
+LANGUAGES = ("python", "cuda")
+MESSAGE = "{call}() waits for the device in every iteration of the measured loop; each execution is billed a launch latency"
+NOTE = "Wait once after the loop; render-timing loop and simple-event do so, detailed-event times each step without waiting."
+_DEVICE_WIDE = re.compile(r"(^|[._])(synchronize|cudaDeviceSynchronize|hipDeviceSynchronize|device_sync\w*|cuda_sync\w*|cuCtxSynchronize)$")
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Yield a report for each wait that every measured iteration runs into."""
+    seen: set[int] = set()
+    for region in source.regions.all:
+        if region.kind not in ("clock", "event") or region.carried or region.hooked:
+            continue
+        if source.flow.host_only(region.end, region.scope):
+            continue
+        for step in [*_in_window(region), *_per_sample(source, region)]:
+            if id(step.site) not in seen:
+                seen.add(id(step.site))
+                call = last_segment(callee_text(step.node))
+                yield Report(step.site, MESSAGE.format(call=call), related=((region.start, "clock started here"),))
+
+
+def _in_window(region: Region) -> Iterator[Step]:
+    for step in region.steps:
+        if r.WAIT not in step.roles or re.search(r"barrier", step.node.text) or step.node.kind != "call":
+            continue
+        loops = region.inner_loops(step.site)
+        if loops and not samples.rare(step.site, loops[-1]) and feeds(region, step, loops[0]):
+            yield step
+
+
+def feeds(region: Region, wait: Step, loop: object) -> bool:
+    """Whether the loop that waits also works, and not in a deeper loop that the wait closes."""
+    return any(
+        (s.works or r.OPAQUE in s.roles) and region.inner_loops(s.site)[:1] == [loop]
+        for s in region.steps
+    )
+
+
+def _per_sample(source: SourceFile, region: Region) -> Iterator[Step]:
+    """A micro-benchmark that waits for the device around each execution of one operator."""
+    if not region.sample_loops or region.timer is not None or samples.is_training(region):
+        return
+    loop = region.sample_loops[0]
+    steps = source.flow.between(region.scope, region.start.end, loop.end)
+    waits = [s for s in steps if r.WAIT in s.roles and _DEVICE_WIDE.search(callee_text(s.node))]
+    waits = [s for s in waits if not region.inner_loops(s.site) and loops_around(s.site)[:1] == [loop]]
+    if not waits or not _one_operator(region) or not samples.is_benchmark(source, region):
+        return
+    value = samples.fate(source, region)
+    shown = any(loop.start <= node.start < loop.end for node in value.printed)
+    if (value.sums or shown) and not value.lists:
+        yield waits[-1]
+
+
+def _one_operator(region: Region) -> bool:
+    """Whether one call that is not a whole model is all that the region executes."""
+    work = [s for s in region.steps if s.works or r.OPAQUE in s.roles]
+    sites = {id(s.site): s.site for s in work if r.ARITHMETIC not in s.roles or len(work) == 1}
+    if len(sites) != 1 or r.OPAQUE in work[0].roles or region.inner_loops(work[0].site):
+        return False
+    (site,) = sites.values()
+    if site.kind != "call":
+        return True
+    return not re.search(
+        r"(^|[._])(\w*model\w*|\w*net|network|engine|pipe\w*|module|forward|generate|\w*encoder|\w*decoder|\w*layer|step)$",
+        callee_text(site),
+    )
