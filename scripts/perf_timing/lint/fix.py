@@ -7,7 +7,7 @@ rule, and differs in nothing but the replaced characters. A file is written whol
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from perf_timing._cli import UserError, write_whole_bytes
@@ -137,7 +137,8 @@ def _changed(document: Document, reports: Sequence[Report]) -> Document | None:
         new = text.bom + apply_fixes(text.text, fixes).encode(text.encoding)
     except UnicodeError:
         return None
-    return load(document.target, new)
+    # As if it were named: all of a fixed file must parse, not only what is checked.
+    return load(replace(document.target, named=True), new)
 
 
 def apply_fixes(text: str, fixes: set[Fix]) -> str:

@@ -11,7 +11,7 @@ from perf_timing.lint.config import Settings
 from perf_timing.lint.links import rule_page
 from perf_timing.lint.model import Finding, Span
 from perf_timing.lint.runner import Chooser, FileResult, Related, Report
-from perf_timing.lint.source import Document, Piece
+from perf_timing.lint.source import Document, ParseFailure, Piece, parse_failure
 from perf_timing.lint.tool_rules import tool_rules
 
 # Matches where ast-grep's own grammar cannot read a text either, or reads Python 2.
@@ -88,7 +88,18 @@ def _judge_group(
             for name, directive, message in verdict.complaints
             if name in chosen[i]
         ]
-        result.reports += [_report(piece, finding, result.shown) for finding in findings]
+        broken = _failure_elsewhere(piece) if findings else None
+        if broken and not broken.may_be_newer:
+            result.problems.append(f"{piece.where}{broken.reason}")
+        else:
+            result.reports += [_report(piece, finding, result.shown) for finding in findings]
+
+
+def _failure_elsewhere(piece: Piece) -> ParseFailure | None:
+    """Why the rest of a Python file cannot be parsed, of which the unit is only a part."""
+    if piece.shown is None or piece.unit.places:
+        return None
+    return parse_failure(piece.shown)
 
 
 def _complaint(piece: Piece, name: str, directive: suppress.Directive, message: str) -> Finding:

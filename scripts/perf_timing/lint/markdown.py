@@ -62,7 +62,7 @@ def _add_fence(
     failure = parse_failure(text) if language == "python" else None
     shifts = {i: -cut for i, cut in enumerate(cuts) if cut}
     where = f"block on line {first}: "
-    document.pieces.append(Piece(unit, shifts, failure, where, tuple(lines)))
+    document.pieces.append(Piece(unit, shifts, failure, where, "\n".join(lines)))
 
 
 def _without_prompts(texts: list[str], cuts: list[int]) -> tuple[list[str], list[int]]:

@@ -221,11 +221,11 @@ def _add_piece(document: Document, cells: list[_Cell]) -> None:
         for cell in cells
         for offset in range(len(cell.lines))
     )
-    shown = tuple(line for cell in cells for line in cell.shown)
+    shown = [line for cell in cells for line in cell.shown]
     pairs = zip((line for cell in cells for line in cell.lines), shown, strict=True)
     # A statement that was moved still ends where the line ends.
     shifts = {i: len(checked) - len(written) for i, (checked, written) in enumerate(pairs)}
     path = f"{document.target.shown}#{len(document.pieces)}"
     unit = Unit(path, language, text, places)
     where = f"cell {cells[0].index}: " if len(cells) == 1 else ""
-    document.pieces.append(Piece(unit, shifts, where=where, shown=shown))
+    document.pieces.append(Piece(unit, shifts, where=where, shown="\n".join(shown)))

@@ -2,31 +2,75 @@
 
 Most files hold no timing code at all. They are read, but neither parsed nor handed to ast-grep.
 The words below are a superset of what the rules look for; a test holds every rule's examples
-against them.
+against them. Plain words are searched for, which is ten times faster than a regular expression.
 """
 
 import re
 
-# What times, marks or profiles.
-_PYTHON_TIMING = (
-    b"perf_counter", b"time.time", b"monotonic", b"process_time", b"elapsed_time", b"Event(",
-    b"timeit", b"do_bench", b"nvtx", b"profil", b"default_timer", b"import time", b"%time",
-)  # fmt: skip
-# What runs on a device. Without one of these words in the file, a clock measures the host.
-_PYTHON_DEVICE = re.compile(
-    rb"torch|cuda|cupy|numba|jax|triton|cutlass|cute|nvtx|tensorrt|\bhip|xpu|accelerator"
+# Where a measurement begins or ends. A file without the key holds none of the words behind it.
+PYTHON_MEASURING = {
+    "tim": (
+        *("time.time", "time()", "process_time", "thread_time", "elapsed_time", "timeit"),
+        *(
+            "time_ns",
+            "default_timer",
+            "_ipython_time",
+            "%time",
+            "enable_timing",
+            "from time import",
+        ),
+    ),
+    "Timer(": ("Timer(",),
+    "perf_counter": ("perf_counter",),
+    "monotonic(": ("monotonic(",),
+    "raph": ("CUDAGraph", "cuda.graph", "make_graphed"),
+    "capture_begin": ("capture_begin",),
+    "bench": ("do_bench",),
+    "cute": ("cute.",),
+}
+# What rules report by itself, whatever surrounds it.
+PYTHON_LOCAL = {
+    "nvtx": ("nvtx",),
+    "profil": ("cuda_time", "cuda_memory_usage", "use_cuda", "_time_total", "key_averages"),
+    "triton": ("fast_flush", "percentiles"),
+    "cupy": ("cupyx", "cupy.prof", "getDeviceProperties"),
+    "torch.utils": ("torch.utils.bottleneck",),
+    "_device_properties": ("get_device_properties",),
+    "lint-timing:": ("lint-timing:",),
+}
+CUDA_WORDS = (
+    *("cudaEvent", "hipEvent", "cuEvent", "CUDAEvent", "chrono", "nvtx", "roctx", "clock("),
+    *("lapsed", "gettimeofday", "clock_gettime", "omp_get_wtime", "MPI_Wtime", "imer"),
+    *("QueryPerformance", "GraphLaunch", "BeginCapture", "benchmark::State", "nvbench"),
+    *("cudaDeviceProp", "hipDeviceProp", "DeviceGetAttribute", "GetDeviceProperties", "<<<"),
+    *("lint-timing:",),
 )
-_CUDA_TIMING = (
-    b"cudaEvent", b"hipEvent", b"chrono", b"nvtx", b"clock(", b"gettimeofday", b"clock_gettime",
-    b"cuEvent", b"<<<", b"cudaDeviceProp", b"hipDeviceProp", b"omp_get_wtime", b"MPI_Wtime",
-    b"cudaDeviceGetAttribute",
-)  # fmt: skip
+# What runs on a device. Without one of these words in the file, a clock measures the host.
+_DEVICE = re.compile(
+    rb"torch|cuda|cupy|numba|jax|triton|cutlass|cute|nvtx|tensorrt|\bhip|xpu|accelerator"
+    rb"|lint-timing:"
+)
+
+
+_PYTHON_BYTES = tuple(
+    (key.encode("ascii"), tuple(word.encode("ascii") for word in words))
+    for key, words in (*PYTHON_MEASURING.items(), *PYTHON_LOCAL.items())
+)
+_CUDA_BYTES = tuple(word.encode("ascii") for word in CUDA_WORDS)
 
 
 def may_match(data: bytes, language: str) -> bool:
     """Whether a file with these bytes (ASCII-compatible text) could hold anything to report."""
-    if b"lint-timing:" in data:
-        return True  # suppressions that silence nothing are reported
     if language == "cuda":
-        return any(word in data for word in _CUDA_TIMING)
-    return any(word in data for word in _PYTHON_TIMING) and bool(_PYTHON_DEVICE.search(data))
+        return any(word in data for word in _CUDA_BYTES)
+    return _python_may_match(data) and bool(_DEVICE.search(data))
+
+
+def _python_may_match(data: bytes) -> bool:
+    # A loop: any() over a generator would cost half again as much.
+    for key, words in _PYTHON_BYTES:
+        if key in data:
+            for word in words:
+                if word in data:
+                    return True
+    return False

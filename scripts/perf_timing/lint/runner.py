@@ -8,7 +8,7 @@ from perf_timing._cli import UserError
 from perf_timing.lint import workers
 from perf_timing.lint.discover import Target
 from perf_timing.lint.model import Finding, Span
-from perf_timing.lint.source import Document, load
+from perf_timing.lint.source import Document, internal_error, load
 
 _PARALLEL_FROM = 200  # files; below that a second process costs more than it saves
 _BATCH = 256  # files; bounds the memory that their texts take
@@ -79,8 +79,7 @@ def check_documents(documents: Sequence[Document], choose: Chooser) -> list[File
     except Exception as error:
         if len(documents) > 1:
             return [check_documents([document], choose)[0] for document in documents]
-        reason = f"internal error, please report it: {type(error).__name__}: {error}"
-        return [FileResult(documents[0].target.shown, problems=[reason])]
+        return [FileResult(documents[0].target.shown, problems=[internal_error(error)])]
 
 
 def _judged(documents: Sequence[Document], choose: Chooser) -> list[FileResult]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from perf_timing.lint.discover import Target
+from perf_timing.lint.elide import elide
 from perf_timing.lint.model import Unit
 from perf_timing.lint.prefilter import may_match
 
@@ -56,20 +57,21 @@ class Piece:
     """A unit, and what leads from it back to the file.
 
     `shifts[i]` is how many columns line i + 1 of the unit was moved to the right. `where` names
-    the place of the unit in the file, and `shown` holds the lines of the file that stand for those
-    of the unit where they differ.
+    the place of the unit in the file, and `shown` is the text that stands in the file for that of
+    the unit, line for line, where they differ.
     """
 
     unit: Unit
     shifts: Mapping[int, int] = field(default_factory=dict)
     failure: ParseFailure | None = None
     where: str = ""
-    shown: tuple[str, ...] = ()
+    shown: str | None = None
 
     @cached_property
     def lines(self) -> Sequence[str]:
         """The lines of the unit as the reader knows them, without their ends."""
-        return self.shown or tuple(self.unit.text.replace("\r\n", "\n").split("\n"))
+        text = self.unit.text if self.shown is None else self.shown
+        return text.replace("\r\n", "\n").split("\n")
 
 
 @dataclass
@@ -94,7 +96,15 @@ def load(target: Target, data: bytes | None = None) -> Document:
         _fill(document)
     except UnreadableError as reason:
         document.problems.append(str(reason))
+    except Exception as error:
+        document.pieces.clear()
+        document.problems.append(internal_error(error))
     return document
+
+
+def internal_error(error: Exception) -> str:
+    """How a mistake of this program is told; the file that showed it is not checked."""
+    return f"internal error, please report it: {type(error).__name__}: {error}"
 
 
 def read_bytes(path: str) -> bytes:
@@ -149,10 +159,29 @@ def _fill(document: Document) -> None:
         fill_markdown(document)
         return
     wanted = may_match(text.encode("utf-8", "replace"), target.kind)
-    failure = parse_failure(text) if target.kind == "python" else None
+    whole = plain_lines(text)
+    if target.kind != "python":
+        if wanted:
+            document.pieces.append(Piece(Unit(target.shown, target.kind, whole)))
+        return
+    part, failure = _parsed_part(whole, wanted, target.named)
     if wanted or failure:
-        unit = Unit(target.shown, target.kind, plain_lines(text))
-        document.pieces.append(Piece(unit, failure=failure))
+        unit = Unit(target.shown, target.kind, part)
+        document.pieces.append(Piece(unit, failure=failure, shown=None if part is whole else whole))
+
+
+def _parsed_part(whole: str, wanted: bool, named: bool) -> tuple[str, ParseFailure | None]:
+    """What of a Python file is checked, and why it cannot be parsed if so.
+
+    The whole of a file that a user named is parsed; of others, only what is checked.
+    """
+    failure = parse_failure(whole) if named else None
+    if failure or not wanted:
+        return whole, failure
+    part = elide(whole)
+    if part is whole:
+        return whole, None if named else parse_failure(whole)
+    return (whole, parse_failure(whole)) if parse_failure(part) else (part, None)
 
 
 def plain_lines(text: str) -> str:

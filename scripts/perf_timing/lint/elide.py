@@ -1,0 +1,167 @@
+"""Blanks what cannot matter: functions and classes of a Python file that have no part in timing.
+
+Most of a long file that times something does not time anything. What is left is what times, marks
+or profiles; what that calls, directly or not; what calls it, and what that calls; and all code
+outside of functions. Every character that goes becomes a space and every line end stays, so that
+lines, columns and offsets are those of the file. Where a blanked text would no longer parse, the
+caller takes the whole one.
+"""
+
+import bisect
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from perf_timing.lint.prefilter import PYTHON_LOCAL, PYTHON_MEASURING
+
+_DEPTH = 3  # calls that are followed from a measurement into the file
+_MIN_LENGTH = 4000  # characters; below that there is nothing to win
+
+# Where a measurement begins or ends: what such a function calls, and what calls it, matters too.
+_REGION = tuple(word for words in PYTHON_MEASURING.values() for word in words)
+_LOCAL = tuple(word for words in PYTHON_LOCAL.values() for word in words)
+# Events that are never read order streams; only where they are read does their place matter.
+_EVENT = ("Event(", ".record(")
+_HEADER = re.compile(r"(?:async[ \t]+def|def|class)[ \t]+(\w+)")
+_INDENTED = re.compile(r"^([ \t]+)(?=[@\w])", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_TRIPLE = re.compile(r"\"\"\"|'''")
+
+
+@dataclass(eq=False)
+class _Part:
+    """A function or class: the characters [start, end) of the text."""
+
+    name: str
+    start: int
+    end: int
+    is_class: bool
+    owner: "_Part | None" = None
+
+
+def elide(text: str) -> str:
+    """`text` with the functions and classes blanked that have no part in timing."""
+    if len(text) < _MIN_LENGTH:
+        return text
+    parts = list(_parts(text))
+    if not parts:
+        return text
+    kept = _kept(text, parts)
+    pieces, position = [], 0
+    for part in parts:
+        if part not in kept and part.start >= position:
+            pieces += [text[position : part.start], _blank(text[part.start : part.end])]
+            position = part.end
+    return "".join([*pieces, text[position:]])
+
+
+def _blank(text: str) -> str:
+    """`pass` at the place of the first character, and nothing but space after it."""
+    first, *rest = text.split("\n")
+    return "\n".join(["pass".ljust(len(first)), *(" " * len(line) for line in rest)])
+
+
+def _parts(text: str) -> Iterator[_Part]:
+    """Classes and functions at the top, each class followed by its methods."""
+    strings = _string_spans(text)
+    for part in _blocks(text, "", 0, len(text), strings):
+        yield part
+        if part.is_class:
+            first = _INDENTED.search(text, part.start, part.end)
+            if first:
+                for method in _blocks(text, first[1], part.start, part.end, strings):
+                    method.owner = part
+                    yield method
+
+
+def _blocks(
+    text: str, indent: str, start: int, end: int, strings: list[tuple[int, int]]
+) -> Iterator[_Part]:
+    """Functions and classes whose first line stands at `indent` between `start` and `end`."""
+    line = re.compile(rf"^{indent}(?=[@\w])", re.MULTILINE)
+    heads = [m.end() for m in line.finditer(text, start, end)]
+    heads = _outside(heads, strings)
+    bounds = [*heads, end]
+    decorated: int | None = None
+    for head, after in itertools.pairwise(bounds):
+        if text[head] == "@":
+            decorated = head if decorated is None else decorated
+            continue
+        first, decorated = (head if decorated is None else decorated), None
+        header = _HEADER.match(text, head)
+        if header:
+            stop = after - len(indent) if after != end else end
+            length = len(text[first:stop].rstrip())
+            yield _Part(header[1], first, first + length, text.startswith("class", head))
+
+
+def _outside(heads: list[int], strings: list[tuple[int, int]]) -> list[int]:
+    """The offsets that lie in no string; both lists are in order."""
+    found, spans = [], iter(strings)
+    span = next(spans, None)
+    for head in heads:
+        while span is not None and span[1] <= head:
+            span = next(spans, None)
+        if span is None or not span[0] < head:
+            found.append(head)
+    return found
+
+
+def _string_spans(text: str) -> list[tuple[int, int]]:
+    """Extents of the triple-quoted strings, as far as quotes alone tell."""
+    spans, quote, start = [], "", 0
+    for found in _TRIPLE.finditer(text):
+        if not quote:
+            quote, start = found[0], found.start()
+        elif found[0] == quote:
+            spans.append((start, found.end()))
+            quote = ""
+    return spans
+
+
+def _kept(text: str, parts: list[_Part]) -> set[_Part]:
+    """The parts that stay. A class is kept with its methods as far as they are kept."""
+    starts = [part.start for part in parts]
+    by_name: dict[str, list[_Part]] = {}
+    for part in parts:
+        by_name.setdefault(part.name, []).append(part)
+
+    def around(words: Iterable[str]) -> set[_Part]:
+        """The innermost parts that hold one of the words."""
+        found = set()
+        for word in words:
+            at = text.find(word)
+            while at >= 0:
+                part: _Part | None = parts[max(bisect.bisect_right(starts, at) - 1, 0)]
+                while part is not None and not part.start <= at < part.end:
+                    part = part.owner
+                if part is not None:
+                    found.add(part)
+                    at = max(at, min(part.end, _next_start(starts, at)) - 1)
+                at = text.find(word, at + 1)
+        return found
+
+    seeds = around((*_REGION, *_EVENT) if "elapsed" in text else _REGION)
+    names = {p.owner.name if p.name == "__init__" and p.owner else p.name for p in seeds}
+    kept = around(_LOCAL)
+    pending = [(part, _DEPTH) for part in seeds | around(names)]
+    seen: dict[_Part, int] = {}
+    while pending:
+        part, depth = pending.pop()
+        if seen.get(part, -1) >= depth:
+            continue
+        seen[part] = depth
+        if depth and not part.is_class:
+            words = set(_WORD.findall(text, part.start, part.end))
+            pending += [(p, depth - 1) for word in words & by_name.keys() for p in by_name[word]]
+    kept |= seen.keys()
+    owners = {part.owner for part in kept if part.owner} | {part for part in kept if part.is_class}
+    kept |= {part for part in by_name.get("__init__", ()) if part.owner in owners}
+    return kept | owners
+
+
+def _next_start(starts: list[int], at: int) -> int:
+    """Where the first part behind `at` begins."""
+    number = bisect.bisect_right(starts, at)
+    return starts[number] if number < len(starts) else 1 << 62
