@@ -122,30 +122,16 @@ def _string_spans(text: str) -> list[tuple[int, int]]:
 
 def _kept(text: str, parts: list[_Part]) -> set[_Part]:
     """The parts that stay. A class is kept with its methods as far as they are kept."""
-    starts = [part.start for part in parts]
     by_name: dict[str, list[_Part]] = {}
     for part in parts:
         by_name.setdefault(part.name, []).append(part)
-
-    def around(words: Iterable[str]) -> set[_Part]:
-        """The innermost parts that hold one of the words."""
-        found = set()
-        for word in words:
-            at = text.find(word)
-            while at >= 0:
-                part: _Part | None = parts[max(bisect.bisect_right(starts, at) - 1, 0)]
-                while part is not None and not part.start <= at < part.end:
-                    part = part.owner
-                if part is not None:
-                    found.add(part)
-                    at = max(at, min(part.end, _next_start(starts, at)) - 1)
-                at = text.find(word, at + 1)
-        return found
-
-    seeds = around((*_REGION, *_EVENT) if "elapsed" in text else _REGION)
-    names = {p.owner.name if p.name == "__init__" and p.owner else p.name for p in seeds}
-    kept = around(_LOCAL)
-    pending = [(part, _DEPTH) for part in seeds | around(names)]
+    words = (*_REGION, *_EVENT) if "elapsed" in text else _REGION
+    seeds = _around(words, text, parts)
+    names = {_called_name(part) for part in seeds if part}
+    measuring = seeds | _around(names, text, parts)
+    pending = [(part, _DEPTH) for part in measuring if part]
+    if None in measuring:  # code outside of functions measures, or calls what does
+        pending += _mentioned(_outside_of(parts, text), by_name, _DEPTH)
     seen: dict[_Part, int] = {}
     while pending:
         part, depth = pending.pop()
@@ -153,12 +139,51 @@ def _kept(text: str, parts: list[_Part]) -> set[_Part]:
             continue
         seen[part] = depth
         if depth and not part.is_class:
-            words = set(_WORD.findall(text, part.start, part.end))
-            pending += [(p, depth - 1) for word in words & by_name.keys() for p in by_name[word]]
-    kept |= seen.keys()
+            pending += _mentioned(text[part.start : part.end], by_name, depth - 1)
+    kept = {part for part in _around(_LOCAL, text, parts) if part} | seen.keys()
     owners = {part.owner for part in kept if part.owner} | {part for part in kept if part.is_class}
     kept |= {part for part in by_name.get("__init__", ()) if part.owner in owners}
     return kept | owners
+
+
+def _called_name(part: _Part) -> str:
+    """By what name others call the part."""
+    return part.owner.name if part.owner and part.name == "__init__" else part.name
+
+
+def _mentioned(
+    text: str, by_name: dict[str, list[_Part]], depth: int
+) -> Iterator[tuple[_Part, int]]:
+    for word in by_name.keys() & set(_WORD.findall(text)):
+        for part in by_name[word]:
+            yield part, depth
+
+
+def _outside_of(parts: list[_Part], text: str) -> str:
+    """All code that lies in no part."""
+    pieces, position = [], 0
+    for part in parts:
+        if part.start >= position:
+            pieces.append(text[position : part.start])
+            position = part.end
+    return "".join([*pieces, text[position:]])
+
+
+def _around(words: Iterable[str], text: str, parts: list[_Part]) -> set[_Part | None]:
+    """The innermost parts that hold one of the words; None for code outside of all parts."""
+    starts = [part.start for part in parts]
+    found: set[_Part | None] = set()
+    for word in words:
+        at = text.find(word)
+        while at >= 0:
+            part: _Part | None = parts[max(bisect.bisect_right(starts, at) - 1, 0)]
+            while part is not None and not part.start <= at < part.end:
+                part = part.owner
+            found.add(part)
+            if part is not None:  # one word in a part is enough
+                at = max(at, min(part.end, _next_start(starts, at)) - 1)
+            at = text.find(word, at + 1)
+    return found
 
 
 def _next_start(starts: list[int], at: int) -> int:
