@@ -1,0 +1,202 @@
+"""Code is compiled, traced, tuned or loaded inside the measured region.
+
+## What it does
+Reports compile, trace, build and load calls between the two readings or in a function that a
+benchmark helper times, and the first call of a function that is compiled on its first call
+(torch.compile, numba.cuda.jit) where it lies inside.
+
+## Why it misleads
+Compilation takes seconds where the work takes microseconds. Where it happens once, the mean of many
+samples hides it; where it happens in each call, the figure is compile time.
+
+## Known problems
+Measurements whose names say that compile or load time is meant are not reported.
+
+## Example
+```python
+import time
+import torch
+
+compiled = torch.compile(model)
+torch.cuda.synchronize()
+t0 = time.perf_counter()
+for _ in range(10):
+    compiled(x)
+torch.cuda.synchronize()
+print((time.perf_counter() - t0) / 10)
+```
+```cuda
+int main() {
+  cudaEventRecord(start);
+  cudaGraphInstantiate(&exec, graph, 0);
+  cudaGraphLaunch(exec, 0);
+  cudaEventRecord(stop);
+  cudaEventSynchronize(stop);
+  cudaEventElapsedTime(&ms, start, stop);
+}
+```
+
+## Use instead
+```python
+import time
+import torch
+
+compiled = torch.compile(model)
+for _ in range(3):
+    compiled(x)
+torch.cuda.synchronize()
+t0 = time.perf_counter()
+for _ in range(10):
+    compiled(x)
+torch.cuda.synchronize()
+print((time.perf_counter() - t0) / 10)
+```
+"""
+
+import re
+from collections.abc import Iterator
+
+from perf_timing.lint import roles as r
+from perf_timing.lint import samples
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.flow import Step
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import callee_text, last_segment, positional, squeeze
+
+CODE = "TIM206"
+LABEL = "JIT-IN-TIMED"
+DEFAULT = True
+SEVERITY = "error"
+LANGUAGES = ("python", "cuda")
+MESSAGE = "{call} compiles or loads code inside the region that line {start} starts to measure"
+FIRST = "the first call of {call} compiles it, inside the region that line {start} starts to measure"
+NOTE = "Compile and call once before the measurement; render-timing simple-event, triton and cute do so."
+_LAZY = re.compile(r"(^|[._])(torch\.compile|cuda\.jit|numba\.jit|njit|numba\.cuda\.jit|jax\.jit|RawKernel|ElementwiseKernel)$")
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Yield a report for each compilation that is measured."""
+    seen: set[int] = set()
+    for region in [*source.regions.all, *source.regions.harnessed]:
+        if region.carried or region.hooked or region.timer or _meant(source, region):
+            continue
+        for step in region.steps:
+            if r.COMPILE in step.roles and id(step.node) not in seen and not _cached(step):
+                seen.add(id(step.node))
+                call = f"{last_segment(callee_text(step.node))}()"
+                yield Report(step.node, MESSAGE.format(call=call, start=region.start.line))
+        first = _first_call(source, region) if region.kind != "harness" else None
+        if first is not None and id(first[0]) not in seen:
+            seen.add(id(first[0]))
+            yield Report(first[0], FIRST.format(call=first[1], start=region.start.line))
+
+
+def _meant(source: SourceFile, region: Region) -> bool:
+    return samples.means_first(source, region) or any(r.HARNESS in s.roles for s in region.steps)
+
+
+def _cached(step: Step) -> bool:
+    """Whether a condition (a cache look-up) or a cached function surrounds the call."""
+    for helper in step.helpers:
+        if any(re.search(r"cache", d.text) for d in helper.decorators):
+            return True
+    for parent in step.node.ancestors():
+        if parent.kind in ("if", "elif", "else", "except"):
+            return True
+        if parent.kind in ("function", "lambda"):
+            return False
+    return False
+
+
+def _first_call(source: SourceFile, region: Region) -> tuple[Node, str] | None:
+    """The call that runs a lazily compiled function for the first time in the file's order."""
+    lazy = _lazy_names(source)
+    if not lazy or not samples.is_benchmark(source, region):
+        return None
+    for step in region.steps:
+        name = _uses(step, lazy)
+        if name is None or step.site.kind != "call":
+            continue
+        if samples.ran_before(source, region.scope, region.start.start, [step]) and not _fresh(source, region, name):
+            return None
+        if _named_before(source, region, name):
+            return None
+        if samples.drops_samples(source, region):
+            return None
+        return step.site, name
+    return _passed_in(source, region, lazy)
+
+
+def _passed_in(source: SourceFile, region: Region, lazy: dict[str, Node]) -> tuple[Node, str] | None:
+    """A call of the measuring function that hands it a function which has not been compiled yet."""
+    scope = region.scope
+    called = {callee_text(s.site): s for s in region.steps if s.site.kind == "call"}
+    mine = [called[name] for name in scope.parameters if name in called]
+    if not mine or samples.warmed_inside(source, region, mine):
+        return None
+    for site in source.scopes.call_sites(scope):
+        for argument in positional(site):
+            for name in lazy:
+                if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", argument.text) and not _used_before(source, name, lazy[name], site):
+                    return site, name
+    return None
+
+
+def _used_before(source: SourceFile, name: str, made: Node, site: Node) -> bool:
+    around = source.scopes.scope_of(site)
+    return any(
+        node.kind == "name" and node.text == name and made.end < node.start < site.start
+        for scope in [*around.enclosing(), *source.scopes.all]
+        for node in scope.nodes
+        if scope is around or scope.node.start > made.end
+    )
+
+
+def _lazy_names(source: SourceFile) -> dict[str, Node]:
+    """Names of functions that compile when they are first called, and where they are made."""
+    found: dict[str, Node] = {}
+    for call in source.scopes.calls:
+        if _LAZY.search(source.scopes.resolve(callee_text(call))) and call.parent is not None:
+            if call.parent.kind == "assign" and call.parent.children[0].kind == "name":
+                found[squeeze(call.parent.children[0].text)] = call
+    for scope in source.scopes.all:
+        for decorator in scope.decorators:
+            name = squeeze(decorator.text).lstrip("@").partition("(")[0]
+            if _LAZY.search(source.scopes.resolve(name)):
+                found[scope.name] = decorator
+    return found
+
+
+def _uses(step: Step, lazy: dict[str, Node]) -> str | None:
+    for node in (step.node, step.site):
+        if node.kind == "call":
+            names = [re.sub(r"\[.*", "", callee_text(node)), *(squeeze(a.text) for a in positional(node))]
+            for name in names:
+                if name in lazy:
+                    return name
+    return next((h.name for h in step.helpers if h.name in lazy), None)
+
+
+def _fresh(source: SourceFile, region: Region, name: str) -> bool:
+    """Whether what ran before was called without the compiled function as an argument."""
+    return any(
+        name in {squeeze(a.text) for a in positional(s.site)} for s in region.steps if s.site.kind == "call"
+    )
+
+
+def _named_before(source: SourceFile, region: Region, name: str) -> bool:
+    """Whether the compiled function is called or handed on before the region starts."""
+    made = _lazy_names(source)[name]
+    for scope in region.scope.enclosing():
+        for node in scope.nodes:
+            if node.kind == "name" and node.text == name and made.end < node.start < region.start.start:
+                parent = node.parent
+                if parent is not None and parent.kind in ("call", "args", "subscript", "attribute"):
+                    return True
+    sites = source.scopes.call_sites(region.scope)
+    return any(
+        node.kind == "name" and node.text == name and made.end < node.start < site.start
+        for site in sites[:1]
+        for node in source.scopes.scope_of(site).nodes
+    )

@@ -1,0 +1,100 @@
+"""A copy between host and device is measured as part of a kernel's time.
+
+## What it does
+Reports blocking copies (cudaMemcpy and its like) between two readings that also enclose a launch,
+where the result is named after the kernel or the operator, and device functions of Numba that are
+measured while they get NumPy arrays, which they copy at each call.
+
+## Why it misleads
+The bus is ten to a hundred times slower than device memory, so the copies dominate the figure; the
+kernel that the figure is named after may be a few per cent of it.
+
+## Known problems
+End-to-end times include copies on purpose; a name such as total, end to end or "to host" is taken
+for that.
+
+## Example
+```cuda
+int main() {
+  auto t0 = std::chrono::steady_clock::now();
+  cudaMemcpy(x, host, bytes, cudaMemcpyHostToDevice);
+  scale<<<256, 256>>>(x);
+  cudaMemcpy(host, x, bytes, cudaMemcpyDeviceToHost);
+  auto t1 = std::chrono::steady_clock::now();
+  printf("scale kernel: %f s\\n", std::chrono::duration<double>(t1 - t0).count());
+}
+```
+```python
+import timeit
+import numpy as np
+from numba import cuda
+
+@cuda.reduce
+def device_sum(a, b):
+    return a + b
+
+values = np.ones(1000000, dtype=np.float32)
+device_sum(values)
+print(min(timeit.repeat(lambda: device_sum(values), number=10, repeat=5)))
+```
+
+## Use instead
+```python
+import timeit
+import numpy as np
+from numba import cuda
+
+@cuda.reduce
+def device_sum(a, b):
+    return a + b
+
+values = cuda.to_device(np.ones(1000000, dtype=np.float32))
+device_sum(values)
+print(min(timeit.repeat(lambda: device_sum(values), number=10, repeat=5)))
+```
+"""
+
+import re
+from collections.abc import Iterator
+
+from perf_timing.lint import roles as r
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.flow import Step
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import callee_text, last_segment, positional
+
+CODE = "TIM204"
+LABEL = "COPY-IN-TIMED"
+DEFAULT = True
+SEVERITY = "warning"
+LANGUAGES = ("python", "cuda")
+MESSAGE = "{call}() copies between host and device inside the region that line {start} starts to measure; the figure is mostly the copy"
+NOTE = "Copy before and after the measurement, or name the figure end to end; render-timing raw-cuda does the former."
+_END_TO_END = re.compile(r"total|end.?to.?end|e2e|transfer|copy|copies|memcpy|h2d|d2h|bandwidth|to host|pipeline|round.?trip|overall|wall|incl|with mem|frame|request", re.IGNORECASE)
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Yield a report for each copy that is measured as a kernel's time."""
+    seen: set[int] = set()
+    for region in source.regions.all:
+        if region.kind == "benchmark" or region.hooked or region.carried:
+            continue
+        for step in region.steps:
+            if r.COPY in step.roles and id(step.site) not in seen and _counts(source, region, step):
+                seen.add(id(step.site))
+                yield Report(step.site, MESSAGE.format(call=last_segment(callee_text(step.node)), start=region.start.line))
+
+
+def _counts(source: SourceFile, region: Region, step: Step) -> bool:
+    if r.BLOCKING not in step.roles:
+        return False
+    if source.language == "python":
+        arguments = positional(step.node)
+        return bool(arguments) and all(source.devices.of(a, source.scopes.scope_of(step.node)) == "host" for a in arguments)
+    kernels = {re.sub(r"<.*", "", callee_text(s.node)) for s in region.steps if s.node.kind == "launch"}
+    words = source.intent(region)
+    if not kernels or _END_TO_END.search(words):
+        return False
+    return bool(re.search(r"kernel|\bop\b|compute|gemm|matmul|gpu time|flop", words, re.IGNORECASE)) or any(
+        kernel and kernel.lower() in words.lower() for kernel in kernels
+    )

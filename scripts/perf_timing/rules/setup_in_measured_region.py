@@ -1,0 +1,94 @@
+"""A cache flush or a reset runs inside the measured region.
+
+## What it does
+Reports flushes of the L2 cache, empty_cache, gc.collect, seeding and counter resets between the two
+readings or in a function that a benchmark helper times.
+
+## Why it misleads
+The flush writes hundreds of megabytes: it takes longer than most kernels and is billed to them. It
+also favours variants that touch less of the buffer.
+
+## Known problems
+A buffer counts as a flush buffer by its name (cache, flush, l2, wipe, scrub, evict).
+
+## Example
+```python
+import torch
+import triton.testing
+
+flush = torch.empty(256 * 1024 * 1024, dtype=torch.int8, device="cuda")
+
+def candidate():
+    flush.zero_()
+    return kernel(a, b)
+
+print(triton.testing.do_bench(candidate, quantiles=[0.5, 0.2, 0.8]))
+```
+
+## Use instead
+```python
+import torch
+import triton.testing
+
+def candidate():
+    return kernel(a, b)
+
+print(triton.testing.do_bench(candidate, quantiles=[0.5, 0.2, 0.8]))
+```
+"""
+
+import re
+from collections.abc import Iterator
+
+from perf_timing.lint import roles as r
+from perf_timing.lint import samples
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import callee_text, last_segment
+
+CODE = "TIM208"
+LABEL = "SETUP-IN-TIMED"
+DEFAULT = True
+SEVERITY = "warning"
+LANGUAGES = ("python",)
+MESSAGE = "{call}() prepares a sample inside the region that line {start} starts to measure; the figure includes it"
+NOTE = "Prepare before the opening reading, or let the benchmark helper flush; render-timing simple-event has a cold-cache option that does so."
+_BUFFER = re.compile(r"(^|[._])(\w*flush\w*|wipe\w*|l2_?\w*|\w*_l2\w*|cache|\w*_cache_buf\w*|cache_buf\w*|scrub\w*|evict\w*|thrash\w*|dirty\w*)\.(zero_|fill_|random_|normal_|add_|copy_)$", re.IGNORECASE)
+_CALL = re.compile(r"(^|[._])(empty_cache|reset_peak_memory_stats|reset_max_memory_allocated|gc\.collect|manual_seed\w*|flush_l2\w*|flush_cache\w*|clear_l2\w*|clear_cache\w*|l2_flush\w*|cache_flush\w*)$")
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Yield a report for each preparation that is measured."""
+    seen: set[int] = set()
+    for region in [*source.regions.all, *source.regions.harnessed]:
+        if region.kind not in ("clock", "event", "harness") or region.carried or region.hooked or region.timer:
+            continue
+        if not samples.is_benchmark(source, region) or samples.is_training(region):
+            continue
+        if not any(s.works or s.roles & {r.BLOCKING, r.OPAQUE} for s in region.steps):
+            continue
+        for node in _preparations(source, region):
+            if id(node) not in seen and not samples.rare(node, region.start):
+                seen.add(id(node))
+                yield Report(node, MESSAGE.format(call=last_segment(callee_text(node)), start=region.start.line))
+
+
+def _preparations(source: SourceFile, region: Region) -> Iterator[Node]:
+    for node in region.scope.nodes:
+        if node.kind == "call" and region.holds(node):
+            callee = callee_text(node)
+            if _BUFFER.search(callee) or _CALL.search(source.scopes.resolve(callee)):
+                # A buffer that the measured work reads is data, not a flush buffer.
+                name = callee.rpartition(".")[0]
+                if callee.endswith("_") and _is_operand(region, name, node):
+                    continue
+                yield node
+
+
+def _is_operand(region: Region, name: str, flush: Node) -> bool:
+    return any(
+        re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", s.site.text)
+        for s in region.steps
+        if s.site is not flush and s.site.kind == "call" and s.works
+    )
