@@ -1,0 +1,169 @@
+"""The wait is for another device than the one that does the measured work.
+
+## What it does
+Reports a wait without a device where the measured work was put on a numbered device other than the
+first, a helper that gets the device but waits for the current one, and in CUDA C++ a wait after
+cudaSetDevice has switched away from the device of the launches.
+
+## Why it misleads
+A wait covers one device only: the current one. Where the work runs on another device it returns at
+once, and the figure is launch time.
+
+## Known problems
+A device that is only known at run time, and one that another file makes current, are not seen.
+
+## Example
+```python
+import time
+import torch
+
+net = torch.nn.Linear(4096, 4096).to("cuda:1")
+x = torch.randn(64, 4096, device="cuda:1")
+net(x)
+torch.cuda.synchronize("cuda:1")
+t0 = time.perf_counter()
+for _ in range(100):
+    net(x)
+torch.cuda.synchronize()
+print((time.perf_counter() - t0) / 100)
+```
+```cuda
+int main() {
+  cudaSetDevice(1);
+  scale<<<256, 256>>>(x);
+  cudaDeviceSynchronize();
+  auto t0 = std::chrono::steady_clock::now();
+  scale<<<256, 256>>>(x);
+  cudaSetDevice(0);
+  cudaDeviceSynchronize();
+  auto t1 = std::chrono::steady_clock::now();
+  printf("%f\\n", std::chrono::duration<double>(t1 - t0).count());
+}
+```
+
+## Use instead
+```python
+import time
+import torch
+
+net = torch.nn.Linear(4096, 4096).to("cuda:1")
+x = torch.randn(64, 4096, device="cuda:1")
+net(x)
+torch.cuda.synchronize("cuda:1")
+t0 = time.perf_counter()
+for _ in range(100):
+    net(x)
+torch.cuda.synchronize("cuda:1")
+print((time.perf_counter() - t0) / 100)
+```
+"""
+
+import re
+from collections.abc import Iterator
+
+from perf_timing.lint import roles as r
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.flow import Step
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import Scope, call_args, callee_text, last_segment, positional, squeeze
+
+CODE = "TIM406"
+LABEL = "WRONG-DEVICE"
+DEFAULT = True
+SEVERITY = "error"
+LANGUAGES = ("python", "cuda")
+MESSAGE = "{call}() waits for {waited}, but the work on line {work} runs on {device}; the wait returns at once"
+NOTE = "Pass the device of the work to the wait, or make it current first; render-timing loop and simple-event do so."
+_NUMBERED = re.compile(r"[\"'](?:cuda|xpu|hip):([1-9]\d*)[\"']|torch\.device\(\s*[\"']cuda[\"']\s*,\s*([1-9]\d*)\s*\)")
+_MAKES_CURRENT = re.compile(r"cuda\.set_device\(|with\s+[^:]*cuda\.device\(|CUDA_VISIBLE_DEVICES|set_default_device\(\s*[\"']cuda:\d|Device\(\d+\)\.use")
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Yield a report for each wait for a device that does not do the work."""
+    seen: set[int] = set()
+    for region in source.regions.all:
+        if region.hooked or region.kind == "harness":
+            continue
+        finder = _python if source.language == "python" else _cpp
+        for report in finder(source, region):
+            if id(report.node) not in seen:
+                seen.add(id(report.node))
+                yield report
+
+
+def _python(source: SourceFile, region: Region) -> Iterator[Report]:
+    if _MAKES_CURRENT.search(source.tree.text):
+        return
+    work = [s for s in region.steps if s.works or r.BLOCKING in s.roles]
+    waits = [s for s in region.steps if r.WAIT in s.roles and not positional(s.node)
+             and re.search(r"(cuda|xpu)\.synchronize$", source.scopes.resolve(callee_text(s.node)))]  # fmt: skip
+    if not work or not waits:
+        return
+    device = _device_of(source, region, work)
+    if device:
+        wait = waits[-1]
+        message = MESSAGE.format(call=callee_text(wait.node), waited="the current device, 0", work=work[-1].site.line, device=device)
+        yield Report(wait.node, message)
+
+
+def _device_of(source: SourceFile, region: Region, work: list[Step]) -> str:
+    """The numbered device that the region's operands were put on, or ""."""
+    names = set()
+    for step in work:
+        for leaf in step.site.walk():
+            if leaf.kind == "name":
+                names.add(squeeze(leaf.text).partition(".")[0])
+    for name in sorted(names):
+        for _, value in source.scopes.assignments(name, region.scope):
+            found = _numbered(source, value.text, region.scope)
+            if found:
+                return found
+    return ""
+
+
+def _numbered(source: SourceFile, text: str, scope: Scope) -> str:
+    """A numbered device in an expression: literally, or through a variable or a default value."""
+    literal = _NUMBERED.search(text)
+    if literal:
+        return f"cuda:{literal[1] or literal[2]}"
+    for name in set(re.findall(r"(?:\.to\(|device\s*=\s*|\.cuda\()\s*(\w+)", text)):
+        for around in scope.enclosing():
+            if name in around.parameters:
+                params = around.node.child("params")
+                default = re.search(rf"\b{name}\b[^,=]*=\s*([^,)]+)", params.text) if params else None
+                found = _NUMBERED.search(default[1]) if default else None
+                if found:
+                    return f"cuda:{found[1]}"
+        for _, value in source.scopes.assignments(name, scope):
+            found = _NUMBERED.search(value.text)
+            if found and value.kind in ("string", "call"):
+                return f"cuda:{found[1] or found[2]}"
+    return ""
+
+
+def _cpp(source: SourceFile, region: Region) -> Iterator[Report]:
+    """Launches and the last wait with different cudaSetDevice calls before them."""
+    switches = [n for n in region.scope.nodes if n.kind == "call" and re.search(r"(cuda|hip)SetDevice$", callee_text(n))]
+    if not switches:
+        return
+    work = [s for s in region.steps if s.works and not s.helpers]
+    waits = [s for s in region.steps if r.WAIT in s.roles and re.search(r"DeviceSynchronize$", callee_text(s.node))]
+    if not work or not waits or waits[-1].position < work[-1].position:
+        return
+    current = [_current(switches, step.site.start) for step in (work[-1], waits[-1])]
+    if None in current or current[0] == current[1] or not all(re.fullmatch(r"\w+", str(c)) for c in current):
+        return
+    if any(region.inner_loops(n) for n in switches):
+        return
+    wait = waits[-1]
+    message = MESSAGE.format(call=last_segment(callee_text(wait.node)), waited=f"device {current[1]}",
+                             work=work[-1].site.line, device=f"device {current[0]}")  # fmt: skip
+    yield Report(wait.node, message)
+
+
+def _current(switches: list, position: int) -> str | None:  # type: ignore[type-arg]
+    before = [n for n in switches if n.end <= position]
+    if not before:
+        return None
+    args = call_args(before[-1])
+    return squeeze(args.text.strip("()")) if args else None
