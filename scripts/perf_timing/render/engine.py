@@ -1,7 +1,10 @@
 """From a scenario and checked option values to rendered code."""
 
+import ast
 import functools
+import json
 import shlex
+import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +29,7 @@ def _environment() -> Any:
     environment.filters["py"] = values.python_literal
     environment.filters["cpp"] = values.cpp_literal
     environment.filters["comment"] = values.comment
+    environment.filters["json_text"] = json.dumps
     return environment
 
 
@@ -47,8 +51,10 @@ def render(scenario: Scenario, chosen: Mapping[str, Any], argv: Sequence[str] = 
         future=setup.future,
         demo=not setup.code and not context.get("call") and not context.get("calls"),
     )
-    if scenario.language == "py":
-        context.update(_python_context(context))
+    if scenario.language == "cu":
+        _check_cuda(context)
+    else:
+        context.update(_python_context(scenario, context))
     template = _environment().get_template(scenario.template)
     if scenario.language == "py" and setup.bound:
         bare = template.render({**context, "setup": "", "future": ""})
@@ -78,6 +84,8 @@ def _require_call(
     if calls is not None and len(calls) == 1:
         raise UserError("--calls is needed twice or more: one version has nothing to compare with")
     labels = [label for label, _ in calls or [] if label]
+    if calls is not None and len(calls) > 20:
+        raise UserError("--calls: at most 20 versions in one comparison")
     if len(set(labels)) < len(labels):
         raise UserError("--calls: two versions have the same name")
     for name in context.get("rotate") or []:
@@ -85,11 +93,76 @@ def _require_call(
             raise UserError(f"--rotate {name}: the call does not read {name}")
 
 
-def _python_context(context: Mapping[str, Any]) -> dict[str, Any]:
+def _python_context(scenario: Scenario, context: Mapping[str, Any]) -> dict[str, Any]:
     expressions = [context["call"]] if context.get("call") else []
     expressions += [expression for _, expression in context.get("calls") or []]
-    read = setup_code.names_read(*expressions)
-    return {"input_names": [name for name in read if name != "torch"]}
+    read = [name for name in setup_code.names_read(*expressions) if name != "torch"]
+    extra: dict[str, Any] = {"input_names": read}
+    if "calls" in scenario.options:
+        extra["versions"] = _versions(context.get("calls"))
+    if scenario.name == "cute":
+        extra.update(_split_call(context.get("call")))
+    return extra
+
+
+_DEMO_VERSIONS = (("unfused", "unfused(x)"), ("fused", "torch.softmax(x, 1)"))
+
+
+def _versions(calls: Sequence[tuple[str | None, str]] | None) -> list[tuple[str, str]]:
+    """(label, expression) of each version; what has no label is called by its letter."""
+    letters = (letter for letter in string.ascii_lowercase)
+    taken = {label for label, _ in calls or []}
+    free = (letter for letter in letters if letter not in taken)
+    return [(label or next(free), expression) for label, expression in calls or _DEMO_VERSIONS]
+
+
+_CPP_KNOWN = frozenset(
+    "sizeof dim3 int unsigned long short char float double bool const static_cast reinterpret_cast"
+    " size_t nullptr true false std min max".split()
+)
+
+
+def _check_cuda(context: dict[str, Any]) -> None:
+    """Raise UserError where kernel, launch and set-up do not make a program together."""
+    kernel, launch = context.get("kernel"), context.get("launch")
+    setup = context.get("cuda_setup") or context.get("cuda_setup_file")
+    if context.get("cuda_setup") and context.get("cuda_setup_file"):
+        raise UserError("--setup and --setup-file exclude each other; put all into the file")
+    if bool(kernel) != bool(launch):
+        raise UserError("--kernel and --launch belong together; one of them is missing")
+    if setup and not kernel:
+        raise UserError("--setup without --kernel and --launch: say what is timed")
+    for name in ("bytes", "flops"):
+        if context.get(name):
+            context[name] = values.cpp_expression(f"--{name}", context[name])
+    if not kernel or not launch:
+        return
+    defined = set(values.cpp_names(values.cpp_file_scope(kernel), setup or "")) | _CPP_KNOWN
+    used = values.cpp_names(launch["config"], launch["arguments"], launch["kernel"])
+    missing = [name for name in used if name not in defined]
+    if missing:
+        raise UserError(
+            f"--launch uses {', '.join(missing)}, which neither --kernel nor --setup defines;"
+            " add --setup 'const int n = 1 << 20; float* x = device_array<float>(n);'"
+        )
+
+
+def _split_call(call: str | None) -> dict[str, Any]:
+    """Function and arguments of a call, apart: CuTe's function is compiled with the arguments."""
+    if call is None:
+        return {"call_function": None, "call_arguments": None, "uses_stream": True}
+    node = ast.parse(call, mode="eval").body
+    if not isinstance(node, ast.Call):
+        raise UserError(f"--call of cute must be a call such as 'add(a, b, c, stream)', not {call!r}")
+    arguments = [ast.unparse(argument) for argument in node.args]
+    for keyword in node.keywords:
+        value = ast.unparse(keyword.value)
+        arguments.append(f"{keyword.arg}={value}" if keyword.arg else f"**{value}")
+    return {
+        "call_function": ast.unparse(node.func),
+        "call_arguments": ", ".join(arguments),
+        "uses_stream": "stream" in setup_code.names_read(call),
+    }
 
 
 def _tidy(code: str) -> str:

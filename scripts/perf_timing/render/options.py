@@ -24,10 +24,11 @@ class Option:
     default: Any = None
     choices: tuple[str, ...] = ()
     repeat: bool = False
+    flag_name: str = ""  # where it is not the name: two options can share a flag
 
     @property
     def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
+        return "--" + (self.flag_name or self.name).replace("_", "-")
 
     def add_to(self, parser: argparse.ArgumentParser, default: Any) -> None:
         """Declare the option; `default` is shown in the help and used when it is absent."""
@@ -87,6 +88,7 @@ _CATALOGUE = (
         "a version to compare, given twice or more; the first is the baseline",
         values.named_expression,
         repeat=True,
+        flag_name="call",
     ),
     _option("setup", "CODE", "Python code that builds what the call uses", values.python_code),
     _option(
@@ -119,6 +121,13 @@ _CATALOGUE = (
         "inputs (tensors or modules) to rotate through copies larger than the L2, instead of a flush",
         values.names,
     ),
+    _option("rep_ms", "MS", "do_bench's rep: measuring time in milliseconds", values.positive_count, 200),
+    _option(
+        "check",
+        "EXPR",
+        "expression that is true when the result is right, such as 'torch.equal(c, a + b)'",
+        values.expression,
+    ),
     _option("json", "FILE", "file to which the rendered code writes its JSON record", values.text),
     _option("batch_size", "N", "samples in a step, over all ranks", values.positive_count),
     _option("items", "EXPR", "items that a step processed (expression over `batch`)", values.expression),
@@ -128,6 +137,20 @@ _CATALOGUE = (
     _flag("distributed", "gather the figures of all ranks (torch.distributed)"),
     _option("log_every", "N", "steps between two printed lines", values.positive_count, 10),
     _option("kernel", "CODE", "CUDA C++ definition of the kernel, or @FILE", values.cuda_code),
+    _option(
+        "cuda_setup",
+        "CODE",
+        "C++ statements that define what the launch uses; 'device_array<float>(n)' allocates",
+        values.cuda_statements,
+        flag_name="setup",
+    ),
+    _option(
+        "cuda_setup_file",
+        "FILE",
+        "file with those statements",
+        values.cuda_statements_file,
+        flag_name="setup_file",
+    ),
     _option("launch", "CODE", "its launch, such as 'k<<<grid, block>>>(x, n)'", values.cuda_launch),
     _option("arch", "SM", "architecture for nvcc, such as sm_90", values.architecture, "native"),
     _option("margin", "PERCENT", "difference that counts as the same", values.positive, 1),

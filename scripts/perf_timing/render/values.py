@@ -137,24 +137,74 @@ def cuda_launch(flag: str, value: str) -> dict[str, str]:
     return {
         "kernel": " ".join(match["kernel"].split()),
         "config": ", ".join(" ".join(part.split()) for part in config),
+        "has_shared": "1" if len(config) == 3 else "",
         "arguments": " ".join(match["arguments"].split()),
     }
 
 
 def cuda_code(flag: str, value: str) -> str:
     """CUDA C++ source, or `@FILE`; needs a __global__ function and balanced brackets."""
-    if value.startswith("@"):
-        try:
-            value = Path(value[1:]).read_bytes().decode("utf-8-sig")
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise UserError(f"{flag}: cannot read {value[1:]}: {reason}") from None
-    code = value.replace("\r\n", "\n").replace("\r", "\n")
-    if "__global__" not in code:
+    code = _cuda_text(flag, _read_text(flag, value[1:]) if value.startswith("@") else value)
+    if "__global__" not in _strip_cuda_text(code):
         raise UserError(f"{flag} holds no __global__ function; give the kernel's definition or @FILE")
+    return code
+
+
+def cuda_statements(flag: str, value: str) -> str:
+    """C++ statements with balanced brackets."""
+    code = _cuda_text(flag, value).strip()
+    return code if code.endswith((";", "}")) else code + ";"
+
+
+def cuda_statements_file(flag: str, value: str) -> str:
+    """Content of a file of C++ statements."""
+    return cuda_statements(f"{flag} {value}", _read_text(flag, value))
+
+
+def cpp_expression(flag: str, value: str) -> str:
+    """One arithmetic C++ expression: no statement, string, comment or preprocessor line."""
+    stripped = " ".join(value.split())
+    if not re.fullmatch(r"[\w\s.+\-*/%()<>:,]+", stripped, re.A) or re.search(r"//|/\*", stripped):
+        raise UserError(f"{flag} takes one C++ expression such as '3.0 * n * 4', not {value!r}")
+    if not _balanced(stripped):
+        raise UserError(f"{flag}: the brackets in {value!r} do not match")
+    return stripped
+
+
+def cpp_names(*codes: str) -> list[str]:
+    """Identifiers in C++ code outside of strings, comments, members and qualified names."""
+    found: dict[str, None] = {}
+    for code in codes:
+        bare = re.sub(r"(?<!\w)\d[\w.]*", " ", _strip_cuda_text(code))
+        for match in re.finditer(r"(?<![\w.:>])[A-Za-z_]\w*(?!\w*\s*::)", bare):
+            found.setdefault(match[0])
+    return list(found)
+
+
+def cpp_file_scope(code: str) -> str:
+    """`code` without what stands in parentheses and braces: the names of its file scope."""
+    kept, depth = [], 0
+    for character in _strip_cuda_text(code):
+        depth += character in "({"
+        if not depth:
+            kept.append(character)
+        depth -= character in ")}"
+    return "".join(kept)
+
+
+def _cuda_text(flag: str, value: str) -> str:
+    code = value.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     if "\0" in code or not _balanced(_strip_cuda_text(code)):
         raise UserError(f"{flag}: brackets or quotes in the CUDA code do not match")
-    return code.strip("\n") + "\n"
+    return code
+
+
+def _read_text(flag: str, path: str) -> str:
+    try:
+        return Path(path).read_bytes().decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"{flag}: cannot read {path}: {reason}") from None
 
 
 def _parse(flag: str, code: str, mode: str) -> Any:
