@@ -126,12 +126,14 @@ def parameter_name(text: str, cpp: bool) -> str:
 
 def squeeze(text: str) -> str:
     """`text` without white space: the key under which equal expressions compare equal."""
-    return re.sub(r"\s+", "", text)
+    return "".join(text.split())
 
 
 def last_segment(name: str) -> str:
     """`synchronize` of `torch.cuda.synchronize`, `now` of `std::chrono::steady_clock::now`."""
-    return re.split(r"\.|::|->", name)[-1].strip()
+    name = name[name.rfind(".") + 1 :]
+    name = name[name.rfind("::") + 2 :] if "::" in name else name
+    return name[name.rfind("->") + 2 :].strip() if "->" in name else name.strip()
 
 
 def base_name(expression: str) -> str:
@@ -498,6 +500,12 @@ def target_key(target: Node) -> str:
 
 def callee_text(call: Node) -> str:
     """The text of what is called: `torch.cuda.synchronize`, `kernel[grid]`, `model(x).loss.item`."""
+    if call.callee is None:
+        call.callee = _callee_text(call)
+    return call.callee
+
+
+def _callee_text(call: Node) -> str:
     if call.kind == "launch":
         return call.children[0].text if call.children else ""
     args = call_args(call)

@@ -69,7 +69,7 @@ _RANK = {"block": 0, "decl": 1, "item": 1, "args": 1, "condition": 1, "type": 1}
 class Node:
     """A node of the uniform tree; `start` and `end` are offsets in code points."""
 
-    __slots__ = ("children", "end", "kind", "parent", "start", "tree")
+    __slots__ = ("callee", "children", "end", "kind", "parent", "start", "tree")
 
     def __init__(self, kind: str, start: int, end: int, tree: "Tree") -> None:
         self.kind = kind
@@ -78,6 +78,7 @@ class Node:
         self.tree = tree
         self.parent: Node | None = None
         self.children: list[Node] = []
+        self.callee: str | None = None  # what scopes.callee_text found, for calls
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.line}: {self.text[:50]!r}>"
