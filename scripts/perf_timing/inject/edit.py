@@ -6,7 +6,7 @@ import re
 
 from perf_timing._cli import UserError
 from perf_timing.inject import block
-from perf_timing.inject.marks import MARK, NAME, Plan
+from perf_timing.inject.marks import BLOCK, MARK, NAME, Insertion, Plan
 from perf_timing.inject.source import Source, parse
 from perf_timing.lint.astgrep import to_ascii
 
@@ -16,7 +16,7 @@ _WRAPS = {
     "fetched": f"{NAME}.fetched({NAME}.fetch(), ",
     "copied": f"{NAME}.copied({NAME}.copy(), ",
 }
-_ORIGINAL = re.compile(r"^# original: ([0-9a-f]{64})\s*$", re.M)
+_ORIGINAL = re.compile(r"[\r\n]# original: ([0-9a-f]{64})[ \t]*[\r\n]")
 
 
 def is_instrumented(source: Source) -> bool:
@@ -32,11 +32,10 @@ def inject(source: Source, plan: Plan, block_text: str) -> Source:
     text = block_text.replace("\n", source.newline)
     if at == len(source.text) and source.text and not source.text.endswith(("\n", "\r")):
         raise UserError(f"{source.path}: nothing follows its imports; nothing was changed")
-    insertions = [*plan.insertions, (at, -(1 << 30), text)]
     pieces, position = [], 0
-    for offset, _, inserted in sorted(insertions, key=lambda entry: entry[:2]):
-        pieces += [source.text[position:offset], inserted]
-        position = offset
+    for insertion in sorted([*plan.insertions, Insertion(at, BLOCK, 0, 0, text)]):
+        pieces += [source.text[position : insertion.offset], insertion.text]
+        position = insertion.offset
     result = source.with_text("".join([*pieces, source.text[position:]]))
     parse(to_ascii(result.text), source.path)
     if remove(result)[0].encode() != source.encode():
@@ -84,13 +83,17 @@ def _block_cut(source: Source) -> list[tuple[int, int]]:
 def _line_cuts(source: Source) -> list[tuple[int, int]]:
     """Lines that hold a mark and nothing else."""
     mark = re.compile(rf"[ \t\f]*{NAME}\.\w+\(.*\){MARK}[ \t]*(\r\n|\r|\n|\Z)")
-    cuts = []
+    cuts: list[tuple[int, int]] = []
     for start, end in itertools.pairwise(source.line_starts):
         if mark.fullmatch(source.text[start:end]):
-            if not source.text[start:end].endswith(("\n", "\r")):
-                # The file had no final newline: the one before the mark came with it.
-                start -= 2 if source.text.endswith("\r\n", 0, start) else 1
+            if cuts and cuts[-1][1] == start:
+                start = cuts.pop()[0]
             cuts.append((start, end))
+    if cuts and cuts[-1][1] == len(source.text) and not source.text.endswith(("\n", "\r")):
+        # The file had no final newline: the one before the last marks came with them.
+        start = cuts.pop()[0]
+        start -= 2 if source.text.endswith("\r\n", 0, start) else 1
+        cuts.append((start, len(source.text)))
     return cuts
 
 

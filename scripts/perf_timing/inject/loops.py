@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from perf_timing._cli import UserError
 from perf_timing.inject.facts import Fact, Facts
 from perf_timing.inject.source import Source
-from perf_timing.inject.syntax import Function, Loop, Syntax
+from perf_timing.inject.syntax import Function, Loop, Node, Syntax
 
 WORK = ("backward", "backward-and-step", "optimizer-step")
 FETCH = ("next-call", "batch-call")
@@ -50,7 +50,7 @@ class Finder:
 
     def __init__(self, source: Source, syntax: Syntax, facts: Facts) -> None:
         self.source, self.syntax, self.facts = source, syntax, facts
-        self._node: dict[Fact, ast.AST] = {}
+        self._node: dict[Fact, Node] = {}
         self.loops = [loop for loop in syntax.loops() if self._is_fact(loop)]
         self.step_functions = self._find_step_functions()
 
@@ -58,11 +58,10 @@ class Finder:
         start = self.source.start(loop)
         return any(fact.start == start for fact in self.facts.of("for-loop", "while-loop"))
 
-    def node(self, fact: Fact) -> ast.AST:
+    def node(self, fact: Fact) -> Node:
         """The syntax node of a fact."""
         if fact not in self._node:
-            found = self.syntax.node_at(fact.start, fact.end)
-            self._node[fact] = found if found is not None else self.source.tree
+            self._node[fact] = self.syntax.node_at(fact.start, fact.end)
         return self._node[fact]
 
     # Functions of the file that do the work of a step.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from perf_timing._cli import UserError
 from perf_timing.inject.facts import Fact
 from perf_timing.inject.loops import FETCH, Candidate, Finder
-from perf_timing.inject.syntax import Loop
+from perf_timing.inject.syntax import Loop, Node
 
 NAME = "_perf_timing"
 MARK = "  # perf-timing"
@@ -21,14 +21,26 @@ class Options:
     items: str = ""
 
 
+# What goes first where several insertions meet at one offset.
+CLOSING, AFTER, BLOCK, BEFORE, OPENING = range(5)
+
+
+@dataclass(frozen=True, order=True)
+class Insertion:
+    """Text to insert at `offset`. `rank` is one of the constants above, `depth` orders equals."""
+
+    offset: int
+    rank: int
+    depth: int
+    number: int
+    text: str = field(compare=False)
+
+
 @dataclass
 class Plan:
-    """Insertions as (offset, order, text); those at one offset go in by their order.
+    """`notes` says in words what is marked, `warnings` what could not be."""
 
-    `notes` says in words what is marked, `warnings` what could not be.
-    """
-
-    insertions: list[tuple[int, int, str]] = field(default_factory=list)
+    insertions: list[Insertion] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -67,21 +79,27 @@ class Marker:
     def _line_before(self, statement: ast.stmt, call: str) -> None:
         start = self.source.start(statement)
         at = self.source.line_start(self.source.line_of(start))
-        self._insert_line(at, self.syntax.indentation(statement), call)
+        self._insert_line(at, BEFORE, self.syntax.indentation(statement), call)
 
     def _line_after(self, statement: ast.stmt, call: str, indentation: str | None = None) -> None:
         at = self.source.line_start((statement.end_lineno or 0) + 1)
         indentation = self.syntax.indentation(statement) if indentation is None else indentation
-        self._insert_line(at, indentation, call)
+        self._insert_line(at, AFTER, indentation, call)
 
-    def _insert_line(self, at: int, indentation: str, call: str) -> None:
+    def _insert_line(self, at: int, rank: int, indentation: str, call: str) -> None:
         line = f"{indentation}{NAME}.{call}{MARK}"
         text, newline = self.source.text, self.source.newline
         if at == len(text) and not text.endswith(("\n", "\r")):
             line = newline + line
         else:
             line += newline
-        self.plan.insertions.append((at, len(self.plan.insertions), line))
+        # Behind a block that ends here, what belongs to its inside comes first.
+        depth = -len(indentation) if rank == AFTER else 0
+        self._insert(at, rank, depth, line)
+
+    def _insert(self, at: int, rank: int, depth: int, text: str) -> None:
+        number = len(self.plan.insertions)
+        self.plan.insertions.append(Insertion(at, rank, depth, number, text))
 
     def _around(self, first: ast.stmt, last: ast.stmt, before: str, after: str) -> None:
         self._line_before(first, before)
@@ -89,9 +107,8 @@ class Marker:
 
     def _wrap(self, node: ast.expr, prefix: str) -> None:
         start, end = self.source.start(node), self.source.end(node)
-        order = len(self.plan.insertions)
-        self.plan.insertions.append((start, order, f"{NAME}.{prefix}"))
-        self.plan.insertions.append((end, -order, ")"))
+        self._insert(start, OPENING, -end, f"{NAME}.{prefix}")
+        self._insert(end, CLOSING, -start, ")")
 
     # The loop itself.
 
@@ -113,9 +130,9 @@ class Marker:
 
     def _inner_loader(self, iterable: ast.expr) -> ast.expr:
         """The loader of a generator that logs between batches, else the iterable itself."""
-        is_call = isinstance(iterable, ast.Call) and bool(iterable.args)
-        if is_call and self.source.code(iterable.func).endswith("log_every"):
-            return iterable.args[0]
+        match iterable:
+            case ast.Call(func=function, args=[first, *_]):
+                return first if self.source.code(function).endswith("log_every") else iterable
         return iterable
 
     def _bracket_while(self, loop: ast.While) -> None:
@@ -127,7 +144,7 @@ class Marker:
             )
         self._line_before(loop, "start()")
         top = self.source.line_start(self.source.line_of(self.source.start(first)))
-        self._insert_line(top, self.syntax.indentation(first), "step()")
+        self._insert_line(top, BEFORE, self.syntax.indentation(first), "step()")
         if not isinstance(last, ast.Break | ast.Return | ast.Continue | ast.Raise):
             self._line_after(last, "done()", self.syntax.indentation(first))
         self.plan.notes.append(f"steps marked at line {loop.lineno}")
@@ -148,14 +165,15 @@ class Marker:
             return
         worked = max([fact.end for fact in facts] + calls)
         for node in ast.walk(self.loop):
-            ends = isinstance(node, ast.Break | ast.Return)
-            if ends and worked < self.source.start(node) < end and self._leaves(node):
-                if self.syntax.stands_alone(node):  # type: ignore[arg-type]
-                    self._line_before(node, "done()")  # type: ignore[arg-type]
+            if not isinstance(node, ast.Break | ast.Return) or not self._leaves(node):
+                continue
+            if worked < self.source.start(node) < end:
+                if self.syntax.stands_alone(node):
+                    self._line_before(node, "done()")
                 else:
                     self.plan.warnings.append(
                         f"the step ended at line {node.lineno} is not counted"
-                    )  # type: ignore[attr-defined]
+                    )
 
     def _leaves(self, node: ast.AST) -> bool:
         """Whether a `break` or `return` in the loop's body leaves this loop."""
@@ -296,10 +314,10 @@ class Marker:
                     return False
         return True
 
-    def _wrap_copy(self, node: ast.AST) -> None:
+    def _wrap_copy(self, node: Node) -> None:
         """Time a copy inside a larger expression, the comprehension around it as a whole."""
         comprehension = ast.ListComp | ast.SetComp | ast.DictComp
-        outer: ast.AST = node
+        outer: Node = node
         for parent in self.syntax.parents(node):
             if isinstance(parent, ast.stmt):
                 break

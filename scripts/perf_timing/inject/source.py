@@ -52,17 +52,17 @@ class Source:
         """Number of the line that holds the character at `offset`, from 1."""
         return bisect.bisect_right(self.line_starts, offset)
 
-    def start(self, node: ast.AST) -> int:
+    def start(self, node: ast.stmt | ast.expr) -> int:
         """Offset where a statement (with its decorators) or an expression begins."""
         first = min([node, *getattr(node, "decorator_list", [])], key=lambda n: n.lineno)
         if first is not node:  # the decorator's expression stands after the @
             return self.text.rindex("@", 0, self.offset(first.lineno, first.col_offset))
-        return self.offset(node.lineno, node.col_offset)  # type: ignore[attr-defined]
+        return self.offset(node.lineno, node.col_offset)
 
-    def end(self, node: ast.AST) -> int:
-        return self.offset(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+    def end(self, node: ast.stmt | ast.expr) -> int:
+        return self.offset(node.end_lineno or 1, node.end_col_offset or 0)
 
-    def code(self, node: ast.AST) -> str:
+    def code(self, node: ast.stmt | ast.expr) -> str:
         return self.text[self.start(node) : self.end(node)]
 
     def line_start(self, line: int) -> int:

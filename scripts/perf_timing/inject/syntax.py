@@ -2,11 +2,13 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 
 from perf_timing.inject.source import Source
 
 Loop = ast.For | ast.AsyncFor | ast.While
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Node = ast.stmt | ast.expr
 
 
 class Syntax:
@@ -25,18 +27,16 @@ class Syntax:
             node = self._parents[node]
             yield node
 
-    def node_at(self, start: int, end: int) -> ast.expr | None:
-        """The expression with exactly this extent."""
-        line = self.source.line_of(start)
-        column = start - self.source.line_start(line)
-        for node in ast.walk(self.source.tree):
-            if (
-                isinstance(node, ast.expr)
-                and (node.lineno, node.col_offset) == (line, column)
-                and self.source.end(node) == end
-            ):
-                return node
-        return None
+    @cached_property
+    def _extents(self) -> list[tuple[int, int, Node]]:
+        nodes = [node for node in ast.walk(self.source.tree) if isinstance(node, Node)]
+        return [(self.source.start(node), self.source.end(node), node) for node in nodes]
+
+    def node_at(self, start: int, end: int) -> Node:
+        """The smallest statement or expression that covers an extent."""
+        covering = [entry for entry in self._extents if entry[0] <= start and end <= entry[1]]
+        # Of nodes with one extent, such as a statement and its expression, the inner one.
+        return min(reversed(covering), key=lambda entry: entry[1] - entry[0])[2]
 
     def loops(self) -> list[Loop]:
         return [node for node in ast.walk(self.source.tree) if isinstance(node, Loop)]
