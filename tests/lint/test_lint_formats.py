@@ -1,6 +1,7 @@
 """SARIF and GitHub annotations hold what their readers require."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ def sarif(lint: Lint, *arguments: str) -> dict[str, Any]:
 def test_sarif_is_valid(lint: Lint, project: Project) -> None:
     project({"a.py": BAD + INFO, "b c/\u00e9.py": FIRE, "old.py": "print 'x'\n"})
     log = sarif(lint, ".", "old.py", "gone.py")
-    schema = Path(__file__).with_name("sarif-2.1.0.json")
-    if schema.is_file():
+    schema = os.environ.get("SARIF_SCHEMA")  # a copy of the OASIS schema, where there is one
+    if schema:
         jsonschema = pytest.importorskip("jsonschema")
-        jsonschema.validate(log, json.loads(schema.read_text()))
+        jsonschema.validate(log, json.loads(Path(schema).read_text()))
     assert log["version"] == "2.1.0"
     (run,) = log["runs"]
     driver = run["tool"]["driver"]
