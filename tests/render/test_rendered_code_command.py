@@ -27,6 +27,8 @@ WANTED = {
     "nvtx",
     "kernel-time",
     "compare",
+    "lightning-callback",
+    "hf-callback",
 }
 
 
@@ -262,3 +264,24 @@ def test_a_variable_that_hides_what_the_script_uses_is_refused(setup: str) -> No
 @pytest.mark.parametrize("setup", ["import time", "import torch", "import math, json", "x = 1"])
 def test_a_set_up_that_hides_nothing_is_taken(setup: str) -> None:
     assert setup in rendered("cuda-graph", "--call=1 + 1", f"--setup={setup}")
+
+
+def test_a_loop_without_a_loader_is_refused() -> None:
+    assert "loader" in refused("loop", "--setup=x = 1", "--call=x")
+
+
+def test_the_set_up_s_import_of_torch_is_not_repeated() -> None:
+    code = rendered("simple-event", "--setup=import torch\n\nx = 1", "--call=x", "--minimal")
+    assert code.count("import torch") == 1
+
+
+def test_a_statement_beside_the_import_of_torch_stays() -> None:
+    code = rendered("simple-event", "--setup=import torch; x = 1", "--call=x", "--minimal")
+    assert "import torch; x = 1" in code
+
+
+def test_the_main_block_of_a_set_up_file_is_left_out_and_its_future_import_goes_first() -> None:
+    setup = "from __future__ import annotations\n\nx = 1\n\nif __name__ == '__main__':\n    exit(5)"
+    code = rendered("simple-event", f"--setup={setup}", "--call=x")
+    assert "\n    exit(5)" not in code and code.count("\nfrom __future__ import annotations") == 1
+    compile(code, "rendered.py", "exec")

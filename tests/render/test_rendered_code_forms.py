@@ -19,12 +19,18 @@ import torch
 
 x = torch.randn(1024, device="cuda")
 w = torch.randn(1024, device="cuda")
+loader = [x, w]
 """
 KERNEL = """
 __global__ void scale(float* out, const float* in, float factor, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) out[i] = factor * in[i];
 }
+"""
+CUDA_SETUP = """
+const int n = 1 << 14;
+float* x = device_array<float>(n);
+float* y = device_array<float>(n);
 """
 # One good value for each option; options with choices take all of theirs.
 EXAMPLES = {
@@ -39,6 +45,8 @@ EXAMPLES = {
     "iterations": ["200"],
     "min_time_ms": ["20"],
     "max_time_ms": ["900"],
+    "rep_ms": ["40"],
+    "check": ["1 + 1 == 2"],
     "rotate": ["x,w"],
     "json": ["out.json"],
     "batch_size": ["64"],
@@ -51,7 +59,18 @@ EXAMPLES = {
     "atol": ["1e-6"],
     "arch": ["sm_90"],
 }
-ALONE = {"setup", "setup_file", "kernel", "launch", "minimal", "call", "calls", "rotate"}
+ALONE = {
+    "setup",
+    "setup_file",
+    "cuda_setup",
+    "cuda_setup_file",
+    "kernel",
+    "launch",
+    "minimal",
+    "call",
+    "calls",
+    "rotate",
+}
 
 
 def single_options(name: str) -> list[list[str]]:
@@ -73,11 +92,13 @@ def own_work(name: str) -> list[list[str]]:
     """The user's own operation, alone and with all other options at once."""
     options = SCENARIOS[name].options
     if "calls" in options:
-        work = [f"--setup={SETUP}", *(f"--calls={call}" for call in EXAMPLES["calls"])]
+        flag = options["calls"][0].flag
+        work = [f"--setup={SETUP}", *(f"{flag}={call}" for call in EXAMPLES["calls"])]
     elif "call" in options:
         work = [f"--setup={SETUP}", f"--call={EXAMPLES['call'][0]}"]
     elif "kernel" in options:
-        work = [f"--kernel={KERNEL}", "--launch=scale<<<64, 256>>>(y, x, 2.0f, 16384)"]
+        work = [f"--kernel={KERNEL}", "--launch=scale<<<(n + 255) / 256, 256>>>(y, x, 2.0f, n)"]
+        work.append(f"--setup={CUDA_SETUP}")
     else:
         return []
     extras = [one for part in single_options(name)[1:] for one in part]

@@ -319,7 +319,8 @@ def test_rotated_inputs_are_cold(scenario: str) -> None:
 
 
 # --- templates broken on purpose ----------------------------------------------------------------
-SLOW_START = {"ramp_ms": 320.0, "ramp_start": 0.6}
+# A clock that needs as long as the warm-up is told to take.
+SLOW_START = {"ramp_ms": 1500.0, "ramp_start": 0.6}
 BROKEN: dict[str, tuple[str, str, str, str, str, dict[str, Any]]] = {
     "no wait before reading the events": (
         "simple-event",
@@ -464,6 +465,7 @@ BROKEN: dict[str, tuple[str, str, str, str, str, dict[str, Any]]] = {
 def test_a_template_broken_on_purpose_fails_the_check(what: str) -> None:
     scenario, cache, op, old, new, world = BROKEN[what]
     options = [f"--setup=import simulated\n\nop = {op}", "--call=op()", f"--cache={cache}"]
+    options += ["--warmup-ms=1500"] if world is SLOW_START else []
     device = DeviceModel(**world)
     whole = measure(scenario, *options, device=device)
     assert complaints(whole, cache, 0.05) == [], str(whole)

@@ -3,6 +3,7 @@
 import ast
 import functools
 import json
+import secrets
 import shlex
 import string
 from collections.abc import Mapping, Sequence
@@ -42,12 +43,14 @@ def render(scenario: Scenario, chosen: Mapping[str, Any], argv: Sequence[str] = 
     context.update(chosen)
     setup = _setup(context)
     _require_call(scenario, context, setup)
+    # The set-up goes in last: tidying must not touch the blank lines in its strings.
+    mark = f"set_up_{secrets.token_hex(16)}"
     context.update(
         scenario=scenario.name,
         version=__version__,
         command=shlex.join(["render-timing", scenario.name, *argv]),
         run=scenario.run,
-        setup=setup.code.rstrip("\n"),
+        setup=mark if setup.code else "",
         future=setup.future,
         demo=not setup.code and not context.get("call") and not context.get("calls"),
     )
@@ -59,7 +62,7 @@ def render(scenario: Scenario, chosen: Mapping[str, Any], argv: Sequence[str] = 
     if scenario.language == "py" and setup.bound:
         bare = template.render({**context, "setup": "", "future": ""})
         setup_code.refuse_clash(setup, bare, _setup_flag(context))
-    return _tidy(template.render(context))
+    return _tidy(template.render(context)).replace(mark, setup.code.rstrip("\n"))
 
 
 def _setup(context: Mapping[str, Any]) -> setup_code.SetupCode:
@@ -80,6 +83,8 @@ def _require_call(
         if name in scenario.options and setup.code and not context.get(name):
             flag = scenario.options[name][0].flag
             raise UserError(f"--setup without {flag}: say which expression is timed")
+    if scenario.name == "loop" and setup.code and "loader" not in setup.bound:
+        raise UserError("--setup of loop must define `loader`, what the batches come from")
     calls = context.get("calls")
     if calls is not None and len(calls) == 1:
         raise UserError("--calls is needed twice or more: one version has nothing to compare with")

@@ -20,7 +20,8 @@ class SetupCode:
 def prepare(code: str, *, flag: str = "--setup") -> SetupCode:
     """Split `code`: __future__ imports go to the top, a `__main__` block is left out.
 
-    A `__main__` block would run in the rendered script, which is a main program itself.
+    A `__main__` block would run in the rendered script, which is a main program itself. So is
+    `import torch`, which the rendered script begins with.
     """
     tree = ast.parse(code)
     lines = code.split("\n")
@@ -29,8 +30,11 @@ def prepare(code: str, *, flag: str = "--setup") -> SetupCode:
     for node in tree.body:
         is_future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
         is_main = isinstance(node, ast.If) and _tests_main(node.test)
-        if not (is_future or is_main):
+        shares_line = any(other.lineno == node.end_lineno for other in tree.body if other != node)
+        if not (is_future or is_main or (_imports_torch(node) and not shares_line)):
             continue
+        if shares_line:
+            raise UserError(f"{flag}: put the statement of line {node.lineno} on a line of its own")
         if is_future:
             future.append(ast.unparse(node))
         dropped = dropped or is_main
@@ -42,6 +46,13 @@ def prepare(code: str, *, flag: str = "--setup") -> SetupCode:
         frozenset(bound_names(tree)),
         dropped,
     )
+
+
+def _imports_torch(node: ast.stmt) -> bool:
+    """Whether it is `import torch` and no more: every rendered script has that already."""
+    return isinstance(node, ast.Import) and [(a.name, a.asname) for a in node.names] == [
+        ("torch", None)
+    ]
 
 
 def _blank(lines: list[str], node: ast.stmt, flag: str) -> None:

@@ -306,6 +306,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
 cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* properties, int device) {
   return cudaGetDeviceProperties(properties, device);
 }
+cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int) {
+  std::snprintf(text, length, "0000:00:00.0");
+  return cudaSuccess;
+}
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
 cudaError_t cudaCtxResetPersistingL2Cache() { return done("cudaCtxResetPersistingL2Cache"); }
 cudaError_t cudaGetLastError() {
