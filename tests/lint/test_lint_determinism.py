@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from lint.lint_command import BAD, FIXABLE, INFO, Lint, Project
-
 from perf_timing.lint import runner, workers
 
 

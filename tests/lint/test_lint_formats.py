@@ -110,9 +110,7 @@ def test_github_levels_are_error_warning_and_notice(lint: Lint, project: Project
     assert [line.split(" ")[0] for line in lines[:-1]] == ["::error", "::notice"]
 
 
-def test_a_place_over_several_lines_has_no_columns_in_github(
-    lint: Lint, project: Project
-) -> None:
+def test_a_place_over_several_lines_has_no_columns_in_github(lint: Lint, project: Project) -> None:
     project({"a.py": INFO.replace('f"step {i}"', '\n        f"step {i}"\n    ')})
     line = lint("a.py", "--format", "github").out.splitlines()[0]
     assert ",line=5,endLine=7,title=" in line

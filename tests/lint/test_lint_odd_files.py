@@ -208,7 +208,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, function: str, name: str) -> None:
     real = getattr(os, function)
 
     def refusing(path: object, *rest: object, **options: object) -> object:
-        if isinstance(path, str) and os.path.basename(path) == name:
+        if isinstance(path, str) and Path(path).name == name:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
         return real(path, *rest, **options)
 
