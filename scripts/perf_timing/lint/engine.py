@@ -26,7 +26,7 @@ from perf_timing.lint.flow import Flow, Step, pending
 from perf_timing.lint.model import Unit
 from perf_timing.lint.regions import Region, Regions
 from perf_timing.lint.roles import Roles
-from perf_timing.lint.scopes import Scope, Scopes, target_key
+from perf_timing.lint.scopes import Scope, Scopes, callee_text, last_segment, target_key
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,8 @@ class SourceFile:
         for node in (region.delta, *region.delta.ancestors()):
             if node.kind in ("assign", "augassign") and node.children:
                 names.append(target_key(node.children[0]))
+            if node.kind == "call" and last_segment(callee_text(node)) in ("append", "update", "add"):
+                names.append(callee_text(node))
             if node.kind in ("block", "module", "function"):
                 break
         return names

@@ -91,7 +91,8 @@ class Flow:
             if inner or not self.roles.of(node, scope) & {r.WORK}:
                 yield from self._at(inner, node, function)
                 return
-        if function is None and node.kind == "call":
+        known = self.roles.of(node, scope) if node.kind == "call" else frozenset()
+        if function is None and node.kind == "call" and not known & {r.WAIT, r.READ, r.CLOCK}:
             passed = self._parameter(node, scope, depth)
             if passed is not None:
                 yield from passed

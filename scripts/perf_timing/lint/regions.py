@@ -64,6 +64,14 @@ class Region:
         around = {id(loop) for loop in loops_around(self.end)}
         return [loop for loop in loops_around(self.start) if id(loop) in around]
 
+    @cached_property
+    def cumulative(self) -> bool:
+        """Read again and again against one start, as in a progress display: not a measurement."""
+        if self.kind != "clock" or self.carried or self.timer is not None or self.hooked:
+            return False
+        around = {id(loop) for loop in loops_around(self.start)}
+        return any(id(loop) not in around and loop.kind != "comp" for loop in loops_around(self.delta))
+
     def inner_loops(self, node: Node) -> list[Node]:
         """The loops around `node` that lie inside the region: they run once per window."""
         return [

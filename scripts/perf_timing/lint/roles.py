@@ -134,6 +134,11 @@ class Roles:
             return {READ} if "cupy" in self.libraries else {READ, JOIN}
         if short in words.READ_NAMES and ("." in callee or short in ("to_python_float", "device_get")):
             return self._read(node, full, short, scope)
+        if short in ("decode", "convert_ids_to_tokens") and "token" in callee:
+            return {READ}
+        if re.search(r"(^|_)(transfer|to_device|to_dev|to_gpu|move_to|send_to_device|batch_to_device)(_|$)", short) and "." not in callee:
+            host = any(a.kind == "string" and "cpu" in a.text for a in positional(node))
+            return {READ, COPY} if host else {COPY, READ, UPLOAD}
         if callee in ("wait", "fence", "drain", "barrier", "finish") and not positional(node):
             return {WAIT}
         if short == "to" and "." in callee:
@@ -270,10 +275,14 @@ class Roles:
             return {WORK, REPLAY}
         if short == "backward":
             return {WORK} if self.evidence else set()
+        if short == "step" and self._on_host(node, callee, scope):
+            return set()
         if short == "step" and re.search(r"opt|scaler|engine|adam|sgd", callee, re.IGNORECASE) and not re.search(r"sched", callee):
             return {WORK} if self.evidence else set()
         if short in words.BLOCKING_NAMES and "." in callee or full.endswith("session.run"):
             return {BLOCKING} if self.evidence else set()
+        if re.fullmatch(r"(self\.)?(\w+_)?(pipe|pipeline)", callee) and "output_type" not in node.text:
+            return {BLOCKING} if self.evidence else set()  # images or text come back
         if short == "run" and re.search(r"sess", callee):
             return {BLOCKING}
         if short in ("execute_async_v2", "execute_async_v3", "execute_async", "enqueue_v3"):
@@ -281,6 +290,21 @@ class Roles:
         if short == "copy_" and keyword(node, "non_blocking") is not None:
             return {WORK, COPY}
         return self._by_operands(node, callee, full, short, scope, function)
+
+    def _on_host(self, node: Node, callee: str, scope: Scope) -> bool:
+        """Whether the optimizer's name, class or parameters say that it runs on the host."""
+        key = callee.rpartition(".")[0]
+        value = self.scopes.definition(node, key, scope)
+        if value is None or value.kind != "call":
+            passed = self.scopes.argument_values(scope, key)
+            value = passed[0] if passed else None
+        if value is None:
+            return "cpu" in key.lower()
+        if re.search(r"cpu", value.text.partition("(")[0], re.IGNORECASE):
+            return True
+        where = self.scopes.scope_of(value)
+        given = positional(value)
+        return bool(given) and self.devices.of(given[0], where) == HOST
 
     def _by_operands(self, node: Node, callee: str, full: str, short: str, scope: Scope, function: Node) -> set[str]:
         if short in words.HOST_METHODS and "." in callee and not callee.startswith(("torch.", "F.", "jnp.")):

@@ -409,18 +409,24 @@ BENCHMARK = re.compile(
 )
 
 
+# A figure that goes to the log of a training or a service, step by step.
+_LOGGED = re.compile(r"add_scalar|wandb|mlflow|log_metrics|log_dict|\bmetrics\[|meter", re.IGNORECASE)
+
+
 def is_benchmark(source: SourceFile, region: Region) -> bool:
     """Whether a region measures for the sake of the figure: not a timer inside a product's code."""
     if region.kind == "harness":
         return True
     if region.hooked or region.carried or any(s.is_async for s in region.scope.enclosing()):
         return False
+    if _LOGGED.search(source.statement(region.delta).text[:400]):
+        return False
     scopes = [s for s in region.scope.enclosing() if s.node.kind == "function"]
     if not scopes:
         return True
     if any(s.class_name for s in scopes):
         names = " ".join([*(s.class_name for s in scopes), *(s.short_name for s in scopes)])
-        return bool(re.search(r"bench|timing|measure|latency|throughput|profil|speed|timeit|perf", names, re.IGNORECASE))
+        return bool(re.search(r"bench|timing|measure|latency|throughput|profil|(?<!deep)speed|timeit|perf(?!orm)", names, re.IGNORECASE))
     if BENCHMARK.search(scopes[0].short_name) or BENCHMARK.search(scopes[-1].short_name):
         return True
     return bool(BENCHMARK.search(re.split(r"[\\/]", source.unit.path)[-1]))

@@ -103,7 +103,7 @@ CLONES = frozenset({"clone", "deepcopy", "empty_like", "zeros_like", "ones_like"
 
 # Names that compute on whatever device their operands are.
 MODEL = re.compile(
-    r"(^|[._])(\w*model\w*|\w*net|network|nn_module|module|unet\w*|vae|\w*encoder\w*|\w*decoder\w*"
+    r"(^|\.)_?(\w*model\w*|\w*net|network|nn_module|module|unet\w*|vae|\w*encoder\w*|\w*decoder\w*"
     r"|\w*transformer|llm|policy|actor|critic|generator|discriminator|backbone|detector"
     r"|classifier|resnet\w*|bert|vit\w*|gpt\w*|layer\w*|block|head|criterion|\w*loss_fn|\w*loss_func"
     r"|pipe|pipeline|forward\w*|\w*_forward|fwd|bwd|\w*backward|\w*attn\w*|\w*attention\w*|\w*gemm\w*"
@@ -116,9 +116,9 @@ NOT_MODEL = re.compile(
     r"(^|[._])(load\w*|get_\w+|build\w*|create\w*|make\w*|init\w*|from_pretrained|save\w*|parse\w*"
     r"|print\w*|log\w*|set_\w+|register\w*|is_\w+|has_\w+|add_\w+|check\w*|download\w*|count\w*"
     r"|summary|eval|train|parameters|named_\w+|state_dict|modules|children|requires_grad_|half|float"
-    r"|bfloat16|cuda|to|cpu|config\w*|tokenizer\w*|\w*tokenize\w*|encode|compile\w*|layer_name\w*"
+    r"|bfloat16|cuda|to|cpu|config\w*|tokenizer\w*|\w*tokenize\w*|encode|compile|compile_\w+|layer_name\w*"
     r"|eval\w*|valid\w*|test\w*|zero_grad|close|Linear|Conv\w+|\w*LayerNorm|prepare\w*|warmup_\w+|append|extend|format"
-    r"|\w*Config|\w*_name|\w*_size|\w*_info|\w*DataLoader|\w*Dataset|super)$"
+    r"|\w*Config|cleanup\w*|free_\w+|release\w*|reset\w*|run_opt\w*|\w*_name|\w*_size|\w*_info|\w*DataLoader|\w*Dataset|super)$"
 )
 TENSOR_VERBS = frozenset(
     "backward matmul mm bmm addmm baddbmm einsum softmax log_softmax relu gelu silu sigmoid tanh"
@@ -135,7 +135,7 @@ HOST_METHODS = frozenset(
     " register_forward_hook register_forward_pre_hook append extend keys values items get_device"
     " ndimension nelement is_cuda type dtype untyped_storage retain_grad storage zero_grad to cuda"
     " cpu half float bfloat16 contiguous query set_device load_state_dict compile buffers update put add"
-    " insert push setdefault pop remove index count log get copy set register write send collect".split()
+    " expand_as view_as reshape_as insert push setdefault pop remove index count log get copy set register write send collect".split()
 )
 HOST_MODULES = frozenset(
     "os sys json math random re subprocess requests pickle logging time datetime collections"
@@ -179,7 +179,7 @@ COMPILERS_CPP = re.compile(
 INTENT_NOT_GPU = re.compile(
     r"launch|enqueue|dispatch|(?<![a-z])host(?!name)|(?<![a-z])cpu(?![a-z])|overhead|submit|compil|(?<![a-z])load(?!er)"
     r"|(?<![a-z])loading|setup|(?<![a-z])init(?![a-z])|initiali[sz]|(?<![a-z])build|download|tokeni|(?<![a-z])data_?time|(?<![a-z])io_?time|preprocess|pre_process"
-    r"|queue|issue_|trace_?time|tracing|jit_?time|import|capture|parse|prepare|warm_?up|deadline|timeout|eta(?![a-z])",
+    r"|queue|issue_|trace_?time|tracing|jit_?time|import|capture|(?<![a-z])(write|save|disk|ckpt|checkpoint)(?![a-z])|opt_pass|parse|prepare|warm_?up|deadline|timeout|eta(?![a-z])",
     re.IGNORECASE,
 )
 

@@ -94,13 +94,13 @@ def check(source: SourceFile) -> Iterator[Report]:
 
 
 def _applies(source: SourceFile, region: Region) -> bool:
-    if region.kind not in ("clock", "event", "harness") or region.carried or region.timer:
+    if region.kind not in ("clock", "event", "harness") or region.carried or region.timer or region.cumulative:
         return False
     if not samples.is_benchmark(source, region) or samples.is_training(region):
         return False
     if source.flow.host_only(region.end, region.scope) or samples.means_first(source, region):
         return False
-    return not re.search(r"alloc|malloc|memory|clone|copy|transfer|init|creat", source.intent(region), re.IGNORECASE)
+    return not re.search(r"estimat|probe|calib|alloc|malloc|memory|clone|copy|transfer|init|creat", source.intent(region), re.IGNORECASE)
 
 
 def _is_result(source: SourceFile, step: Step) -> bool:

@@ -68,7 +68,7 @@ def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each read that every measured iteration waits for."""
     seen: set[int] = set()
     for region in source.regions.all:
-        if region.kind not in ("clock", "event") or region.carried or region.hooked:
+        if region.kind not in ("clock", "event") or region.carried or region.hooked or region.cumulative:
             continue
         for step in region.steps:
             if id(step.site) not in seen and _blocks(region, step):

@@ -79,7 +79,7 @@ def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each compilation that is measured."""
     seen: set[int] = set()
     for region in [*source.regions.all, *source.regions.harnessed]:
-        if region.carried or region.hooked or region.timer or _meant(source, region):
+        if region.carried or region.hooked or region.timer or region.cumulative or _meant(source, region):
             continue
         for step in region.steps:
             if r.COMPILE in step.roles and id(step.node) not in seen and not _cached(step):

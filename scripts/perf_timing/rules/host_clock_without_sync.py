@@ -86,7 +86,7 @@ def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each closing reading that nothing waited for."""
     seen = set()
     for region in source.regions.all:
-        if region.kind == "event" or id(region.report) in seen:
+        if region.kind == "event" or region.cumulative or id(region.report) in seen:
             continue
         left = _left(source, region)
         if left is None or source.means_host_time(region) or _host_only(source, region):
@@ -113,7 +113,16 @@ def _opaque(source: SourceFile, region: Region) -> Step | None:
             found = step
         elif step.waits or r.HARNESS in step.roles:
             found = None
-    return found if found is not None and source.evidence else None
+    if found is None or not source.evidence or _is_decorator(region):
+        return None
+    return found
+
+
+def _is_decorator(region: Region) -> bool:
+    """A timer for any function, with none in this file: what it times is not known to be GPU work."""
+    outer = region.scope.parent
+    names = {callee_text(s.site) for s in region.steps if r.OPAQUE in s.roles}
+    return outer is not None and outer.name != "" and bool(names & set(outer.parameters))
 
 
 def _host_only(source: SourceFile, region: Region) -> bool:

@@ -75,7 +75,7 @@ def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each write that is measured."""
     seen: set[int] = set()
     for region in source.regions.all:
-        if region.kind not in ("clock", "event") or region.carried or region.hooked or region.timer:
+        if region.kind not in ("clock", "event") or region.carried or region.hooked or region.timer or region.cumulative:
             continue
         if not any(s.works or s.roles & {r.BLOCKING, r.OPAQUE} for s in region.steps):
             continue

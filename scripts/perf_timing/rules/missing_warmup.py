@@ -100,10 +100,12 @@ def _first(region: Region) -> Step | None:
 
 
 def _applies(source: SourceFile, region: Region) -> bool:
-    if region.kind in ("timeit", "benchmark") or region.timer is not None:
+    if region.kind in ("timeit", "benchmark") or region.timer is not None or region.cumulative:
         return False
     if not samples.is_benchmark(source, region) or samples.is_training(region):
         return False
+    if all(r.OPAQUE in s.roles for s in samples.works(region)) and region.scope.parent is not None and region.scope.parent.name:
+        return False  # a decorator for any function
     if samples.means_first(source, region) or _replays(source, region):
         return False
     if any(r.HARNESS in s.roles for s in region.steps) or not source.evidence:

@@ -66,6 +66,8 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if not samples.is_benchmark(source, region) or samples.is_training(region):
             continue
+        if region.cumulative or re.search(r"estimat|probe|calib", source.intent(region), re.IGNORECASE):
+            continue
         if not any(s.works or s.roles & {r.BLOCKING, r.OPAQUE} for s in region.steps):
             continue
         for node in _preparations(source, region):
@@ -78,6 +80,8 @@ def _preparations(source: SourceFile, region: Region) -> Iterator[Node]:
     for node in region.scope.nodes:
         if node.kind == "call" and region.holds(node):
             callee = callee_text(node)
+            if "Generator(" in callee:
+                continue
             if _BUFFER.search(callee) or _CALL.search(source.scopes.resolve(callee)):
                 # A buffer that the measured work reads is data, not a flush buffer.
                 name = callee.rpartition(".")[0]

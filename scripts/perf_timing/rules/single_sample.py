@@ -88,7 +88,7 @@ def check(source: SourceFile) -> Iterator[Report]:
 
 
 def _applies(source: SourceFile, region: Region) -> bool:
-    if region.kind not in ("clock", "event") or region.timer is not None or region.sample_loops:
+    if region.kind not in ("clock", "event") or region.timer is not None or region.sample_loops or region.cumulative:
         return False
     steps = samples.works(region)
     if not steps or not source.evidence or any(r.HARNESS in s.roles for s in region.steps):

@@ -63,6 +63,7 @@ from collections.abc import Iterator
 from perf_timing.lint import roles as r
 from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import callee_text, last_segment, loops_around
@@ -81,24 +82,36 @@ def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each wait that every measured iteration runs into."""
     seen: set[int] = set()
     for region in source.regions.all:
-        if region.kind not in ("clock", "event") or region.carried or region.hooked:
+        if region.kind not in ("clock", "event") or region.carried or region.hooked or region.cumulative:
             continue
         if source.flow.host_only(region.end, region.scope):
             continue
-        for step in [*_in_window(region), *_per_sample(source, region)]:
+        for step in [*_in_window(source, region), *_per_sample(source, region)]:
             if id(step.site) not in seen:
                 seen.add(id(step.site))
                 call = last_segment(callee_text(step.node))
                 yield Report(step.site, MESSAGE.format(call=call), related=((region.start, "clock started here"),))
 
 
-def _in_window(region: Region) -> Iterator[Step]:
+def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
     for step in region.steps:
         if r.WAIT not in step.roles or re.search(r"barrier", step.node.text) or step.node.kind != "call":
             continue
         loops = region.inner_loops(step.site)
         if loops and not samples.rare(step.site, loops[-1]) and feeds(region, step, loops[0]):
-            yield step
+            if not _closes_another(source, region, step, loops[0]):
+                yield step
+
+
+def _closes_another(source: SourceFile, region: Region, step: Step, loop: Node) -> bool:
+    """Whether the wait stands beside a reading of a measurement inside the loop: it serves that."""
+    readings = [
+        reading
+        for other in source.regions.all
+        if other is not region and loop in loops_around(other.end)
+        for reading in (other.start, other.end)
+    ]
+    return any(abs(reading.line - step.site.line) <= 3 for reading in readings)
 
 
 def feeds(region: Region, wait: Step, loop: object) -> bool:

@@ -68,7 +68,7 @@ NOTE = "Wait for the device before the clock is started; render-timing loop and 
 
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each opening reading that earlier work runs into."""
-    regions = [g for g in source.regions.all if g.kind == "clock"]
+    regions = [g for g in source.regions.all if g.kind == "clock" and not g.cumulative]
     ends = {id(region.end) for region in regions}
     seen: set[int] = set()
     for region in regions:
