@@ -147,7 +147,7 @@ def test_a_compare_record_is_shown_with_its_pairs(
 ) -> None:
     shown = shows(capsys, write(tmp_path, "c.json", compare_record()))
     assert "two / one  1.0310 (95 % CI 1.0290 .. 1.0330): slower by 3.1 %" in shown
-    assert "agree within rtol 0.001, atol 1e-05" in shown
+    assert "agree (rtol 0.001, atol 1e-05)" in shown
     assert "100, interleaved" in shown
 
 

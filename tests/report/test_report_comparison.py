@@ -311,6 +311,7 @@ def test_a_flag_withholds_a_recorded_verdict(place: str) -> None:
     assert pair.interval_verdict == "slower"
 
 
-def test_outputs_that_differ_are_noted() -> None:
-    [pair] = recorded_pairs(record(compare_record(outputs_match=False), "one"))
-    assert "one is flagged outputs-differ" in pair.notes
+def test_outputs_that_differ_withhold_a_recorded_verdict() -> None:
+    [pair] = recorded_pairs(record(compare_record(outputs_match=False), "one"), margin=0.02)
+    assert pair.verdict == "undecided"
+    assert pair.withheld == ("one is outputs-differ: the versions do not compute the same",)

@@ -119,6 +119,9 @@ WRONG = [
         id="a new verdict",
     ),
     pytest.param(
+        "compare", _set("pairs", 0, "ratio_median", value=1.2), "ratio_median", id="other samples"
+    ),
+    pytest.param(
         "compare", _set("pairs", 0, "ratio_ci95_low", value=9), "pairs[0]", id="ends exchanged"
     ),
     pytest.param(

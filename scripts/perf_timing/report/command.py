@@ -25,7 +25,7 @@ Show the JSON records that rendered or injected timing code wrote (--json), and 
 
 One FILE is shown. Of two or more, each is compared with the first: the ratio of the medians
 (candidate time / baseline time), its 95 % confidence interval, and a verdict:
-  same       the interval lies within 1/(1 + margin) .. 1 + margin
+  same       the interval lies within 1 - margin .. 1 + margin
   faster     the interval lies wholly below that, slower: wholly above it
   undecided  the interval crosses a bound, there is none (fewer than 6 samples, drift), or a flag
              makes a figure untrustworthy (host-bound, below-floor, above-peak, ...)

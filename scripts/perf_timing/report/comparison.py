@@ -29,6 +29,7 @@ WITHHOLDING = {
     "synchronizes": "the figure holds host waits",
     "cached-result": "the call returned an earlier result",
     "empty-work": "the call did no device work",
+    "outputs-differ": "the versions do not compute the same",
 }
 
 DATA_BOUND_SHARE = 0.2  # of the step time, spent waiting for data

@@ -192,13 +192,12 @@ def ratio_of_medians(baseline: Sequence[float], candidate: Sequence[float]) -> R
 def verdict(interval: Interval | None, margin: float) -> str:
     """What an interval of candidate time over baseline time says.
 
-    "same" where it lies within 1/(1 + margin) .. 1 + margin, "faster" or "slower" where it lies
-    wholly outside, "undecided" where it crosses a bound or does not exist. Swapping candidate and
-    baseline swaps "faster" and "slower".
+    "same" where it lies within 1 - margin .. 1 + margin, "faster" or "slower" where it lies wholly
+    outside, "undecided" where it crosses a bound or does not exist.
     """
     if interval is None:
         return "undecided"
-    least, most = 1 / (1 + margin), 1 + margin
+    least, most = 1 - margin, 1 + margin
     if interval.high < least:
         return "faster"
     if interval.low > most:

@@ -94,7 +94,12 @@ def _short(text: str, most: int) -> str:
 
 def _series(record: Record) -> list[_Series]:
     if record.kind == "compare":
-        return [_Series(v["name"], list(v["samples_us"])) for v in record.data["variants"]]
+        variants = record.data["variants"]
+        rounds_s = record.data.get("sample_time_s")
+        return [
+            _Series(v["name"], v["samples_us"], rounds_s if _fits(rounds_s, v) else None)
+            for v in variants
+        ]
     if record.kind == "loop":
         name = "wall time per step" if record.data.get("period_us") else "step"
         found = [_Series(f"{record.label} {name}", record.samples_us)]
@@ -104,6 +109,10 @@ def _series(record: Record) -> list[_Series]:
     clock = [(point[0], point[1]) for point in record.data.get("clock_trace") or ()]
     times = record.data.get("sample_time_s")
     return [_Series(record.label, record.samples_us, times, clock)]
+
+
+def _fits(times_s: list[float] | None, variant: Any) -> bool:
+    return times_s is not None and len(times_s) == len(variant["samples_us"])
 
 
 def _draw_time(panel: Any, series: Sequence[_Series], timed: bool, unit: str, scale: float) -> None:
@@ -203,7 +212,7 @@ def _outside(limits: tuple[float, float], series: Sequence[_Series], scale: floa
 
 def _draw_comparisons(panel: Any, comparisons: Sequence[Comparison]) -> None:
     margin = comparisons[0].margin
-    panel.axvspan((1 / (1 + margin) - 1) * 100, margin * 100, color=_GREY, alpha=0.15, lw=0)
+    panel.axvspan(-margin * 100, margin * 100, color=_GREY, alpha=0.15, lw=0)
     panel.axvline(0, color=_GREY, linewidth=1)
     names = []
     for row, comparison in enumerate(comparisons):

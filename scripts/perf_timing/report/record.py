@@ -14,6 +14,7 @@ these are left alone: a later version may add some.
 
 import json
 import math
+import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -287,7 +288,8 @@ COMPARE = {
     ),
     "margin": Field(_amount, WRITTEN, "difference that counts as the same, as 0.01"),
     "outputs_match": Field(_boolean, WRITTEN, "outputs agreed within the tolerance"),
-    "tolerance": Field(_mapping_of(_amount), WRITTEN, "rtol and atol of that check"),
+    "tolerance": Field(_mapping_of(_scalar), WRITTEN, "rtol and atol of that check, or its text"),
+    "sample_time_s": Field(_list_of(_number), OPTIONAL, "seconds since the first round, each"),
 }
 
 SERIES = {**SUMMARY, "samples_us": OP["samples_us"]}
@@ -443,6 +445,21 @@ def _check_compare(data: Mapping[str, Any]) -> None:
         low, high = pair["ratio_ci95_low"], pair["ratio_ci95_high"]
         if (low is None) != (high is None) or (low is not None and low > high):
             raise RecordError(f"pairs[{index}] has the interval {_shown([low, high])}")
+        _check_ratio(pair, data["variants"], f"pairs[{index}].ratio_median")
+
+
+def _check_ratio(pair: Mapping[str, Any], variants: list[Any], key: str) -> None:
+    """The ratio has to be that of the samples, taken within rounds or of the medians."""
+    samples = {variant["name"]: variant["samples_us"] for variant in variants}
+    below, above = samples[pair["baseline"]], samples[pair["candidate"]]
+    if pair["ratio_median"] is None or len(below) != len(above) or min(below) <= 0:
+        return
+    within = statistics.median(b / a for a, b in zip(below, above, strict=True))
+    between = statistics.median(above) / statistics.median(below)
+    slack = 5e-3
+    if not any(abs(pair["ratio_median"] - r) <= slack * abs(r) for r in (within, between)):
+        stated = _shown(pair["ratio_median"])
+        raise RecordError(f"{key} is {stated} but that of the samples is {within:.6g}")
 
 
 def _check_loop(data: Mapping[str, Any]) -> None:

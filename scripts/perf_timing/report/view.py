@@ -322,9 +322,10 @@ def _compare_sections(record: Record, margin: float | None) -> list[Section]:
 
 
 def _outputs(data: Any) -> str:
-    tolerance = ", ".join(f"{k} {v:g}" for k, v in (data.get("tolerance") or {}).items() if v)
-    within = f" within {figures.printable(tolerance)}" if tolerance else ""
-    return ("agree" if data["outputs_match"] else "DIFFER") + within
+    stated = data.get("tolerance") or {}
+    bounds = ", ".join(f"{name} {value}" for name, value in stated.items() if value is not None)
+    text = figures.printable(stated.get("text") or bounds)
+    return ("agree" if data["outputs_match"] else "DIFFER") + (f" ({text})" if text else "")
 
 
 # -- several records ----------------------------------------------------------------------------
