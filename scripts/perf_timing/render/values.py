@@ -3,6 +3,7 @@
 import ast
 import io
 import math
+import operator
 import re
 import tokenize
 from pathlib import Path
@@ -146,7 +147,9 @@ def cuda_code(flag: str, value: str) -> str:
     """CUDA C++ source, or `@FILE`; needs a __global__ function and balanced brackets."""
     code = _cuda_text(flag, _read_text(flag, value[1:]) if value.startswith("@") else value)
     if "__global__" not in _strip_cuda_text(code):
-        raise UserError(f"{flag} holds no __global__ function; give the kernel's definition or @FILE")
+        raise UserError(
+            f"{flag} holds no __global__ function; give the kernel's definition or @FILE"
+        )
     return code
 
 
@@ -168,7 +171,52 @@ def cpp_expression(flag: str, value: str) -> str:
         raise UserError(f"{flag} takes one C++ expression such as '3.0 * n * 4', not {value!r}")
     if not _balanced(stripped):
         raise UserError(f"{flag}: the brackets in {value!r} do not match")
+    number = _number(stripped)
+    if number is not None:
+        return repr(number)
+    if "**" in stripped:
+        raise UserError(f"{flag}: C++ has no **, so {value!r} is no C++ expression")
     return stripped
+
+
+_ARITHMETIC = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.LShift: operator.lshift,
+}
+
+
+def _number(code: str) -> float | None:
+    """Value of arithmetic on numbers alone, else None: C++'s int would overflow at 2 * 4096**3."""
+    try:
+        value = float(_evaluate(ast.parse(code, mode="eval").body))
+    except (
+        SyntaxError,
+        ValueError,
+        TypeError,
+        ArithmeticError,
+        LookupError,
+        RecursionError,
+        MemoryError,
+    ):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _evaluate(node: ast.expr) -> Any:
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return node.value
+    if not isinstance(node, ast.BinOp):
+        raise ValueError(node)
+    left, right = _evaluate(node.left), _evaluate(node.right)
+    if isinstance(node.op, ast.Pow) and 0 <= right <= 64 and 0 <= left <= 2**20:
+        return left**right
+    if isinstance(node.op, ast.LShift) and not 0 <= right <= 64:
+        raise ValueError(node)
+    return _ARITHMETIC[type(node.op)](left, right)
 
 
 def cpp_names(*codes: str) -> list[str]:
