@@ -72,6 +72,13 @@ class Region:
         around = {id(loop) for loop in loops_around(self.start)}
         return any(id(loop) not in around and loop.kind != "comp" for loop in loops_around(self.delta))
 
+    @cached_property
+    def wraps_measurement(self) -> bool:
+        """Whether a helper that runs inside takes times itself: this is the run time of a program."""
+        taken = {r.CLOCK, r.RECORD, r.ELAPSED}
+        readings = {id(self.start), id(self.end)}
+        return any(s.helpers and s.roles & taken and id(s.site) not in readings for s in self.steps)
+
     def inner_loops(self, node: Node) -> list[Node]:
         """The loops around `node` that lie inside the region: they run once per window."""
         return [

@@ -315,6 +315,11 @@ class Roles:
             return set()  # a class
         if full.startswith(("torch.utils", "torch.distributed", "torch.jit", "torch.load", "torch.manual_seed", "torch.set_", "torch.get_", "torch.is_", "torch._dynamo", "torch.device", "torch.no_grad", "torch.inference_mode", "torch.autocast", "torch.amp", "torch.compile", "torch.from_numpy", "torch.hub", "torch.random", "torch.Size", "torch.finfo")):
             return set()
+        head = callee.rpartition(".")[0]
+        if words.HOST_VERB.search(callee) and not full.startswith("torch."):
+            return set()
+        if short in ("decode", "encode") and head and not words.CODEC_ON_DEVICE.search(head):
+            return set()
         operands = [self.devices.of(arg, scope) for arg in positional(node)]
         operands += [self.devices.of(k.children[-1], scope) for k in (self._keywords(node)) if k.children]
         receiver = self._callee_device(node, function, full, scope)

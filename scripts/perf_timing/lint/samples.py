@@ -417,6 +417,8 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
     """Whether a region measures for the sake of the figure: not a timer inside a product's code."""
     if region.kind == "harness":
         return True
+    if region.wraps_measurement:
+        return False
     if region.hooked or region.carried or any(s.is_async for s in region.scope.enclosing()):
         return False
     if _LOGGED.search(source.statement(region.delta).text[:400]):
@@ -435,7 +437,7 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
 def means_first(source: SourceFile, region: Region) -> bool:
     """Whether the names say that the first, cold execution is what is measured."""
     words = re.sub(r"torch\.compile", "", source.intent(region))
-    return bool(re.search(r"first|cold|ttft|compil(?!ed)|startup|start_up|warm|(?<![a-z])load(?!er)|(?<![a-z])init|(?<![a-z])build|setup|download|captur", words, re.IGNORECASE))
+    return bool(re.search(r"first|cold|ttft|compil(?!ed)|startup|start_up|warm|(?<![a-z])load(?!er)|(?<![a-z])init|(?<![a-z])build|setup|download|captur|(?<![a-z])tun(e|ing)", words, re.IGNORECASE))
 
 
 def host_time_meant(source: SourceFile, region: Region) -> bool:

@@ -128,6 +128,12 @@ TENSOR_VERBS = frozenset(
     " std var max min prod clamp add mul sub div dot outer histc bincount bucketize roll flip"
     " replay unscale_ copy_ fill_ zero_ normal_ uniform_ random_ clip_grad_norm_ fft ifft".split()
 )
+HOST_VERB = re.compile(
+    r"(^|[._])(load|save|build|create|parse|print|log|register|download|deserialize|serialize|open"
+    r"|read|write|summarize|describe|dump|connect|fetch)(_\w+)?$"
+)
+# Objects whose decode() and encode() run on the device; those of tokenizers and codecs do not.
+CODEC_ON_DEVICE = re.compile(r"(^|[._])(\w*model\w*|\w*net|vae|\w*runner|pipe\w*|engine|self|llm)$", re.IGNORECASE)
 HOST_METHODS = frozenset(
     "size numel dim element_size stride data_ptr parameters named_parameters state_dict eval train"
     " is_contiguous view reshape permute transpose unsqueeze squeeze expand detach flatten chunk"

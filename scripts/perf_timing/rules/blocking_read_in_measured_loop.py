@@ -68,7 +68,9 @@ def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each read that every measured iteration waits for."""
     seen: set[int] = set()
     for region in source.regions.all:
-        if region.kind not in ("clock", "event") or region.carried or region.hooked or region.cumulative:
+        if region.kind not in ("clock", "event") or region.carried or region.hooked or region.cumulative or region.wraps_measurement:
+            continue
+        if samples.means_first(source, region):
             continue
         for step in region.steps:
             if id(step.site) not in seen and _blocks(region, step):

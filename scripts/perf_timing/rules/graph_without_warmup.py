@@ -69,7 +69,8 @@ NOTE = "Run the work on a side stream before the capture and replay once before 
 
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each cold capture and each cold replay."""
-    for statement, scope, low, high in _captures(source):
+    timed = bool(source.regions.all or source.regions.harnessed or source.regions.pairs)
+    for statement, scope, low, high in _captures(source) if timed else ():
         steps = [s for s in source.flow.between(scope, low, high) if s.works or s.roles & {r.BLOCKING, r.OPAQUE}]
         if steps and not samples.ran_before(source, scope, statement.start, steps):
             yield Report(statement, MESSAGE.format(work=steps[0].site.line))

@@ -77,6 +77,8 @@ def check(source: SourceFile) -> Iterator[Report]:
     for region in source.regions.all:
         if region.kind not in ("clock", "event") or region.carried or region.hooked or region.timer or region.cumulative:
             continue
+        if samples.means_first(source, region):
+            continue
         if not any(s.works or s.roles & {r.BLOCKING, r.OPAQUE} for s in region.steps):
             continue
         if source.flow.host_only(region.end, region.scope):

@@ -66,7 +66,7 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, loops_around
+from perf_timing.lint.scopes import callee_text, last_segment, loops_around, positional
 
 CODE = "TIM201"
 LABEL = "SYNC-LOOP"
@@ -82,7 +82,9 @@ def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each wait that every measured iteration runs into."""
     seen: set[int] = set()
     for region in source.regions.all:
-        if region.kind not in ("clock", "event") or region.carried or region.hooked or region.cumulative:
+        if region.kind not in ("clock", "event") or region.carried or region.hooked or region.cumulative or region.wraps_measurement:
+            continue
+        if samples.means_first(source, region):
             continue
         if source.flow.host_only(region.end, region.scope):
             continue
@@ -95,12 +97,18 @@ def check(source: SourceFile) -> Iterator[Report]:
 
 def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
     for step in region.steps:
-        if r.WAIT not in step.roles or re.search(r"barrier", step.node.text) or step.node.kind != "call":
+        if r.WAIT not in step.roles or step.node.kind != "call" or _serves_streams(step.node):
             continue
         loops = region.inner_loops(step.site)
         if loops and not samples.rare(step.site, loops[-1]) and feeds(region, step, loops[0]):
             if not _closes_another(source, region, step, loops[0]):
                 yield step
+
+
+def _serves_streams(call: Node) -> bool:
+    """A barrier of ranks, a free, or a wait for one of several streams: not what empties a queue."""
+    name = last_segment(callee_text(call))
+    return bool(re.search(r"barrier|Free$", name)) or any("[" in a.text for a in positional(call))
 
 
 def _closes_another(source: SourceFile, region: Region, step: Step, loop: Node) -> bool:

@@ -95,7 +95,7 @@ def _coarse(region: Region) -> bool:
 
 def _left_before(source: SourceFile, region: Region) -> Step | None:
     """The work that may still run when the region starts."""
-    steps = [s for s in source.flow.steps(region.scope) if r.ALLOC not in s.roles or s.waits]
+    steps = [s for s in source.flow.steps(region.scope) if not s.roles & {r.ALLOC, r.ARITHMETIC} or s.waits]
     start = region.start.end
     before = [s for s in steps if s.position <= start]
     for loop in region.sample_loops[:1]:
