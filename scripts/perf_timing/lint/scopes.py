@@ -390,11 +390,16 @@ class Scopes:
         return ""
 
     def _declared_class(self, key: str) -> str:
-        short = key.removeprefix("self.")
-        for name in self.class_names:
-            if re.search(rf"\b{re.escape(name)}\b[\s*&]*\b{re.escape(short)}\b", self.tree.text):
-                return name
-        return ""
+        return self._declared_names.get(key.removeprefix("self."), "")
+
+    @cached_property
+    def _declared_names(self) -> dict[str, str]:
+        """Names that stand behind the name of a class of this file: `Timer timer`, `Timer *t`."""
+        if not self.class_names:
+            return {}
+        classes = "|".join(re.escape(name) for name in sorted(self.class_names))
+        found = re.findall(rf"\b({classes})\b[\s*&]*\b(\w+)\b", self.tree.text)
+        return {name: class_name for class_name, name in reversed(found)}
 
     def _method(self, scope: Scope, name: str) -> Scope | None:
         owner = next((s.class_name for s in scope.enclosing() if s.class_name), "")

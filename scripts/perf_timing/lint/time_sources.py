@@ -1,0 +1,102 @@
+"""Where times come from, and in which unit: clocks, event times, benchmark helpers, chrono."""
+
+import re
+
+from perf_timing.lint.facts import Node
+from perf_timing.lint.quantities import SECONDS, Quantity, Several, Value, time
+from perf_timing.lint.scopes import last_segment
+from perf_timing.lint.vocabulary import CPP_CLOCKS, PYTHON_CLOCKS
+
+# Functions by their last name, where the name alone says enough.
+_BY_LAST_NAME = {
+    "elapsed_time": "ms",
+    "get_elapsed_time": "ms",
+    "event_elapsed_time": "ms",
+    "do_bench": "ms",
+    "do_bench_cudagraph": "ms",
+    "do_bench_proton": "ms",
+    "do_bench_cudagraph_proton": "ms",
+    "sdkGetTimerValue": "ms",
+    "sdkGetAverageTimerValue": "ms",
+    "total_seconds": "s",
+    "default_timer": "s",
+}
+_BY_FULL_NAME = re.compile(r"(^|\.)(cutlass|cute)\.testing\.benchmark$")
+_MEASUREMENT = frozenset({"blocked_autorange", "adaptive_autorange"})
+# Attributes of torch profiler rows, in microseconds.
+PROFILER_ROW = re.compile(r"^(self_)?(cpu|cuda|device|xpu)_time(_total)?$")
+FIELDS = {"tv_sec": "s", "tv_usec": "us", "tv_nsec": "ns"}
+# The first argument of these is filled with milliseconds.
+FILLS_MS = re.compile(r"^(cuda|hip|cu|musa|mc)EventElapsedTime(_v2)?$")
+
+# Without one of these in a file, nothing in it has a known unit.
+MAY_TIME = re.compile(
+    r"perf_counter|monotonic|process_time|thread_time|\btime\.time|from time import|import time\b"
+    r"|elapsed_?[tT]ime|ElapsedTime|do_bench|timeit|default_timer|autorange|total_seconds"
+    r"|testing\.benchmark|_time_total|device_time|chrono|tv_u?n?sec|\bclock\s*\(|Wtime|omp_get_wtime"
+    r"|sdkGet\w*TimerValue|GetTickCount|CurrentTimeNanos"
+)
+
+_PERIOD = {
+    "nanoseconds": -9.0, "microseconds": -6.0, "milliseconds": -3.0, "seconds": 0.0,
+    "minutes": 1.778, "hours": 3.556, "nano": -9.0, "micro": -6.0, "milli": -3.0,
+}  # fmt: skip
+_DURATION = re.compile(r"\bduration\s*<\s*[\w\s:]+?(?:,\s*(?P<period>[\w:<>, ]+?))?\s*>\s*>*\s*$")
+
+
+def of_call(name: str, full: str, call: Node, torch_timers: bool) -> Value:
+    """What the call of `name` (`full` with imports resolved) returns, if it is a time.
+
+    `torch_timers` says that the file uses torch.utils.benchmark, whose timeit returns an object.
+    """
+    last = last_segment(name)
+    if call.tree.language == "cuda":
+        return _of_cpp_call(last, full, call)
+    unit = PYTHON_CLOCKS.get(full)
+    if unit in SECONDS:
+        return time(unit, call)
+    if last in _MEASUREMENT or (last == "timeit" and torch_timers):
+        return time("s", call, "measurement")
+    if full in ("timeit.timeit", "timeit.repeat") or last == "timeit":
+        return time("s", call)
+    if _BY_FULL_NAME.search(full):
+        return time("us", call)
+    if FILLS_MS.match(last):
+        return Several((None, time("ms", call)))
+    if last in _BY_LAST_NAME:
+        return time(_BY_LAST_NAME[last], call)
+    return None
+
+
+def _of_cpp_call(last: str, full: str, call: Node) -> Value:
+    unit = CPP_CLOCKS.get(full)
+    if unit in SECONDS:
+        return time(unit, call)
+    if unit == "ticks":
+        return time("s", call, "ticks")
+    if last == "now" and re.search(r"[cC]lock(::|$)", full.rpartition("now")[0]):
+        return time("ns", call, "point")
+    if last in _BY_LAST_NAME:
+        return time(_BY_LAST_NAME[last], call)
+    return None
+
+
+def duration_exponent(type_text: str, aliases: dict[str, str]) -> float | None:
+    """The unit of a C++ duration type: -3 for `std::chrono::milliseconds`, `duration<T, milli>`."""
+    text = " ".join(type_text.split())
+    last = last_segment(text)
+    if re.fullmatch(r"\w+", last) and last in aliases:
+        text = aliases[last]
+    found = _DURATION.search(text)
+    if found:
+        period = found["period"]
+        return _PERIOD.get(last_segment(period)) if period else 0.0
+    word = re.fullmatch(r"(?:const )?(?:std::)?(?:chrono::)?(\w+?)(?: const)?[ &]*", text)
+    if word and word[1] in _PERIOD and word[1].endswith("s"):
+        return _PERIOD[word[1]]
+    return None
+
+
+def duration(exponent: float, origin: Node) -> Quantity:
+    """A C++ duration whose count() is a time with `exponent`."""
+    return Quantity("duration", frozenset({exponent}), origin=origin)

@@ -1,0 +1,108 @@
+"""A time or a rate is in another unit than its name, its text or its other branch says.
+
+## What it does
+Follows times from where they are read (clocks, event times, do_bench, chrono, profiler rows)
+through the arithmetic of the file, and reports where the unit contradicts what is claimed for it:
+the text it is printed with, the name or key it is stored under, the unit of another branch or
+return, a time it is added to, compared with or divided by; and 1024 as a factor between units of
+time.
+
+## Why it misleads
+The figure is wrong by 1000 or more, which is seen, or it is wrong on one path only (seconds on the
+CPU, milliseconds on the GPU), which is not. torch events and do_bench give milliseconds, host
+clocks seconds, torch profiler rows and cutlass.testing.benchmark microseconds.
+
+## Known problems
+A literal power of 1000 is taken for a conversion unless the file also uses it as a count. Units in
+comments and docstrings are not read. What other files do with a returned time is not known.
+
+## Example
+```python
+import time
+import torch
+
+start = time.perf_counter()
+fn()
+torch.cuda.synchronize()
+elapsed = (time.perf_counter() - start) * 1000
+print(f"took {elapsed:.3f} s")
+```
+
+```cuda
+float elapsed;
+cudaEventElapsedTime(&elapsed, start, stop);
+printf("kernel: %.3f us\\n", elapsed * 1e6 / iterations);
+```
+
+## Use instead
+```python
+import time
+import torch
+
+fn()
+torch.cuda.synchronize()
+start = time.perf_counter()
+for _ in range(100):
+    fn()
+torch.cuda.synchronize()
+elapsed_ms = (time.perf_counter() - start) * 1000
+print(f"took {elapsed_ms / 100:.3f} ms")
+```
+
+```cuda
+float elapsed_ms;
+cudaEventElapsedTime(&elapsed_ms, start, stop);
+printf("kernel: %.3f us\\n", elapsed_ms * 1e3 / iterations);
+```
+"""
+
+import re
+from collections.abc import Iterator
+
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.quantities import unit_name
+from perf_timing.lint.quantity_flow import Problem, QuantityFlow
+from perf_timing.lint.time_sources import MAY_TIME
+
+CODE = "TIM501"
+LABEL = "UNITS"
+DEFAULT = True
+SEVERITY = "error"
+LANGUAGES = ("python", "cuda")
+MESSAGE = "`{shown}` is in {unit}, but {claim}"
+NOTE = "Convert where the time is read, once, and carry the unit in the name (elapsed_ms, step_s)."
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Every contradiction between units."""
+    if not MAY_TIME.search(source.unit.text):
+        return
+    for problem in QuantityFlow(source.scopes).run():
+        related = []
+        if problem.value.origin is not None and problem.value.origin is not problem.node:
+            related.append((problem.value.origin, f"{unit_name(problem.value)} come from here"))
+        if problem.other is not None and problem.other.origin is not None:
+            related.append((problem.other.origin, f"{unit_name(problem.other)} come from here"))
+        yield Report(problem.node, _message(problem), related=tuple(related))
+
+
+def _message(problem: Problem) -> str:
+    unit = unit_name(problem.value)
+    shown = re.sub(r"\s+", " ", problem.node.text)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    if problem.kind == "factor":
+        return f"`{shown}` converts a time by 1024; units of time differ by 1000"
+    if problem.kind == "label":
+        assert problem.label is not None
+        where = f"the name `{problem.name}`" if problem.name else "the text beside it"
+        return MESSAGE.format(shown=shown, unit=unit, claim=f"{where} says `{problem.label.text}`")
+    assert problem.other is not None
+    other = unit_name(problem.other)
+    claims = {
+        "mixed": f"it meets a time in {other} here without conversion",
+        "paths": f"on another path the same value is in {other}",
+        "returns": f"the function returns {other} on another path",
+    }
+    if problem.kind == "mixed":
+        return f"`{shown}` puts {unit} and {other} together without converting one"
+    return MESSAGE.format(shown=shown, unit=unit, claim=claims[problem.kind])
