@@ -62,7 +62,10 @@ def run_program(
     times = ",".join(f"{name}={warm}/{cold}" for name, (warm, cold) in kernels.items())
     environment = dict(os.environ, SIM_KERNELS=times, **(environ or {}))
     environment |= {"SIM_SPIN": ",".join(spin), "SIM_FLUSH": ",".join(flush)}
-    before = set(program.parent.iterdir())
+    built = {"program.cu", "program.o", "program"}
+    for left in program.parent.iterdir():
+        if left.is_file() and left.name not in built:
+            left.unlink()
     done = subprocess.run(
         [str(program), *argv],
         cwd=program.parent,
@@ -71,5 +74,9 @@ def run_program(
         text=True,
         timeout=60,
     )
-    written = {p.name: p.read_text() for p in set(program.parent.iterdir()) - before}
+    written = {
+        path.name: path.read_text()
+        for path in program.parent.iterdir()
+        if path.is_file() and path.name not in built
+    }
     return Done(done.returncode, done.stdout, done.stderr, written)
