@@ -26,7 +26,15 @@ from perf_timing.lint.flow import Flow, Step, pending
 from perf_timing.lint.model import Unit
 from perf_timing.lint.regions import Region, Regions
 from perf_timing.lint.roles import Roles
-from perf_timing.lint.scopes import Scope, Scopes, callee_text, last_segment, target_key
+from perf_timing.lint.scopes import (
+    Scope,
+    Scopes,
+    base_name,
+    callee_text,
+    last_segment,
+    positional,
+    target_key,
+)
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,9 @@ class SourceFile:
         parts = [region.scope.name, region.timer.name if region.timer else ""]
         results = self._results(region)
         statements = [self.statement(region.delta)]
-        names = results or [target_key(c) for c in region.delta.children[:2]]
+        names = list(results)
+        if not names and region.delta.kind == "binary":
+            names = [target_key(c) for c in region.delta.children[:2]]
         for name in names if results else ():
             statements += [self.statement(use) for use in self.uses(name, region.scope)]
         if region.kind == "clock" and region.delta is region.end and region.end.kind == "call":
@@ -109,6 +119,8 @@ class SourceFile:
         for node in (region.delta, *region.delta.ancestors()):
             if node.kind in ("assign", "augassign") and node.children:
                 names.append(target_key(node.children[0]))
+            if node.kind == "call" and re.search(r"EventElapsedTime", callee_text(node)):
+                names += [base_name(a.text) for a in positional(node)[:1]]
             if node.kind == "call" and last_segment(callee_text(node)) in ("append", "update", "add"):
                 names.append(callee_text(node))
             if node.kind in ("block", "module", "function"):
