@@ -92,6 +92,7 @@ def _run_scenario(scenario: Scenario, arguments: list[str]) -> int:
     if namespace.output is None:
         sys.stdout.write(code)
     else:
+        _refuse_shadow(Path(namespace.output))
         _cli.write_whole(Path(namespace.output), code, overwrite=namespace.force)
     print(_last_line(scenario, chosen, namespace.output), file=sys.stderr)
     return _cli.CLEAN
@@ -112,9 +113,17 @@ def _parse_values(scenario: Scenario, given: dict[str, Any]) -> dict[str, Any]:
     return chosen
 
 
-def _refuse_unknown(
-    scenario: Scenario, parser: argparse.ArgumentParser, argument: str
-) -> NoReturn:
+def _refuse_shadow(path: Path) -> None:
+    """Raise UserError for a name under which Python would import the script, not the package."""
+    hidden = {"torch", "triton", "nvtx", "cuda", "cutlass", "pynvml", *sys.stdlib_module_names}
+    if path.suffix == ".py" and path.stem in hidden:
+        raise UserError(
+            f"{path} would hide the module {path.stem!r} from the scripts beside it;"
+            f" choose another name, such as time_{path.name}"
+        )
+
+
+def _refuse_unknown(scenario: Scenario, parser: argparse.ArgumentParser, argument: str) -> NoReturn:
     flag = argument.split("=", 1)[0]
     flags = [name for action in parser._actions for name in action.option_strings]
     if not flag.startswith("-"):
@@ -155,11 +164,15 @@ def _last_line(scenario: Scenario, chosen: dict[str, Any], output: str | None) -
     else:
         wanted = "--kernel and --launch" if scenario.language == "cu" else "--setup-file and --call"
         edit = f"runs as it is, on a demonstration; {wanted} time your own"
-    return _cli.ascii_line(f"{PROGRAM}: {edit}; run: {scenario.run.replace('FILE', Path(file).stem if scenario.language == 'cu' else file)}")
+    return _cli.ascii_line(
+        f"{PROGRAM}: {edit}; run: {scenario.run.replace('FILE', Path(file).stem if scenario.language == 'cu' else file)}"
+    )
 
 
 def _listing(known: Iterable[Scenario]) -> str:
     known = list(known)
     width = max(len(scenario.name) for scenario in known)
-    rows = [f"{s.name:<{width}}  {s.summary}\n{'':<{width}}  Pick it when {s.pick_when}" for s in known]
+    rows = [
+        f"{s.name:<{width}}  {s.summary}\n{'':<{width}}  Pick it when {s.pick_when}" for s in known
+    ]
     return "\n".join(rows)

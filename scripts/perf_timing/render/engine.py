@@ -122,8 +122,28 @@ def _versions(calls: Sequence[tuple[str | None, str]] | None) -> list[tuple[str,
 
 
 _CPP_KNOWN = frozenset(
-    "sizeof dim3 int unsigned long short char float double bool const static_cast reinterpret_cast"
-    " size_t nullptr true false std min max".split()
+    [
+        "sizeof",
+        "dim3",
+        "int",
+        "unsigned",
+        "long",
+        "short",
+        "char",
+        "float",
+        "double",
+        "bool",
+        "const",
+        "static_cast",
+        "reinterpret_cast",
+        "size_t",
+        "nullptr",
+        "true",
+        "false",
+        "std",
+        "min",
+        "max",
+    ]
 )
 
 
@@ -158,7 +178,9 @@ def _split_call(call: str | None) -> dict[str, Any]:
         return {"call_function": None, "call_arguments": None, "uses_stream": True}
     node = ast.parse(call, mode="eval").body
     if not isinstance(node, ast.Call):
-        raise UserError(f"--call of cute must be a call such as 'add(a, b, c, stream)', not {call!r}")
+        raise UserError(
+            f"--call of cute must be a call such as 'add(a, b, c, stream)', not {call!r}"
+        )
     arguments = [ast.unparse(argument) for argument in node.args]
     for keyword in node.keywords:
         value = ast.unparse(keyword.value)

@@ -81,7 +81,9 @@ def _flag(name: str, help_text: str) -> Option:
 
 
 _CATALOGUE = (
-    _option("call", "EXPR", "Python expression that is timed, such as 'model(x)'", values.expression),
+    _option(
+        "call", "EXPR", "Python expression that is timed, such as 'model(x)'", values.expression
+    ),
     _option(
         "calls",
         "[NAME=]EXPR",
@@ -99,11 +101,19 @@ _CATALOGUE = (
     _option(
         "bytes", "EXPR", "bytes that one call must move (expression), for GB/s", values.expression
     ),
-    _option("flops", "EXPR", "operations that one call does (expression), for TFLOP/s", values.expression),
+    _option(
+        "flops",
+        "EXPR",
+        "operations that one call does (expression), for TFLOP/s",
+        values.expression,
+    ),
     _option("warmup_ms", "MS", "least warm-up time, in milliseconds", values.non_negative, 300),
     _option("warmup_iterations", "N", "least warm-up calls", values.count, 10),
     _option(
-        "iterations", "N", "samples to take; without it, until the interval is narrow", values.positive_count
+        "iterations",
+        "N",
+        "samples to take; without it, until the interval is narrow",
+        values.positive_count,
     ),
     _option("min_time_ms", "MS", "least measuring time, in milliseconds", values.non_negative, 200),
     _option("max_time_ms", "MS", "most measuring time, in milliseconds", values.positive, 5000),
@@ -121,7 +131,9 @@ _CATALOGUE = (
         "inputs (tensors or modules) to rotate through copies larger than the L2, instead of a flush",
         values.names,
     ),
-    _option("rep_ms", "MS", "do_bench's rep: measuring time in milliseconds", values.positive_count, 200),
+    _option(
+        "rep_ms", "MS", "do_bench's rep: measuring time in milliseconds", values.positive_count, 200
+    ),
     _option(
         "check",
         "EXPR",
@@ -130,7 +142,9 @@ _CATALOGUE = (
     ),
     _option("json", "FILE", "file to which the rendered code writes its JSON record", values.text),
     _option("batch_size", "N", "samples in a step, over all ranks", values.positive_count),
-    _option("items", "EXPR", "items that a step processed (expression over `batch`)", values.expression),
+    _option(
+        "items", "EXPR", "items that a step processed (expression over `batch`)", values.expression
+    ),
     _option("warmup_steps", "N", "first steps that are left out", values.count, 5),
     _option("measure_steps", "N", "steps that are measured", values.positive_count, 30),
     _flag("phases", "time data, forward, backward and optimizer apart"),

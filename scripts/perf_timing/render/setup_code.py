@@ -66,8 +66,7 @@ def _tests_main(test: ast.expr) -> bool:
         isinstance(test, ast.Compare)
         and len(test.ops) == 1
         and isinstance(test.ops[0], ast.Eq)
-        and {ast.unparse(test.left), ast.unparse(test.comparators[0])}
-        == {"__name__", "'__main__'"}
+        and {ast.unparse(test.left), ast.unparse(test.comparators[0])} == {"__name__", "'__main__'"}
     )
 
 
@@ -84,7 +83,7 @@ def bound_names(tree: ast.Module) -> set[str]:
             found |= {
                 alias.asname or alias.name.split(".")[0]
                 for alias in node.names
-                if alias.asname not in (None, alias.name) or "." in alias.name and alias.asname
+                if alias.asname not in (None, alias.name) or ("." in alias.name and alias.asname)
             }
         elif isinstance(node, ast.ImportFrom):
             found |= {alias.asname or alias.name for alias in node.names}
@@ -121,6 +120,5 @@ def refuse_clash(setup: SetupCode, rendered: str, flag: str) -> None:
     clash = sorted(own & setup.bound)
     if clash:
         raise UserError(
-            f"{flag} binds {', '.join(clash)}, which the rendered code uses itself;"
-            " rename it there"
+            f"{flag} binds {', '.join(clash)}, which the rendered code uses itself; rename it there"
         )

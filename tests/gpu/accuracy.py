@@ -1,0 +1,276 @@
+"""Run every scenario, and every peer that is installed, over the truth kit; print error ratios.
+
+    python tests/gpu/accuracy.py --out FOLDER [--ops add,copy] [--scenarios cuda-graph,...]
+
+Everything runs in one process on one GPU. FOLDER gets accuracy.json (all rows) and
+accuracy.md (the table); the raw records are written beside them with --records.
+"""
+
+import argparse
+import contextlib
+import gc
+import io
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).resolve().parent)]
+
+import truth_kit  # noqa: E402
+from truth_kit import Operation  # noqa: E402
+
+WARM = ("simple-event", "detailed-event", "cuda-graph", "kernel-time", "triton")
+COLD = ("simple-event", "detailed-event", "cuda-graph", "kernel-time", "triton")
+
+
+def rendered(operation: Operation, scenario: str, cache: str, folder: Path) -> dict[str, Any]:
+    """Render the scenario for the operation with default options, run it, return its record."""
+    from perf_timing.render import engine, scenarios
+
+    chosen: dict[str, Any] = {
+        "setup": operation.setup,
+        "call": operation.call,
+        "name": operation.name,
+        "cache": cache,
+        "json": str(folder / "record.json"),
+    }
+    for name in ("bytes", "flops"):
+        if getattr(operation, name):
+            chosen[name] = str(getattr(operation, name))
+    path = folder / "rendered.py"
+    path.write_text(engine.render(scenarios.load_all()[scenario], chosen), encoding="utf-8")
+    (folder / "record.json").unlink(missing_ok=True)
+    output, errors = io.StringIO(), io.StringIO()
+    begin = time.perf_counter()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        try:
+            code = compile(path.read_text(encoding="utf-8"), str(path), "exec")
+            exec(code, {"__name__": "__main__", "__file__": str(path)})
+        except SystemExit:
+            pass
+    took_s = time.perf_counter() - begin
+    if not (folder / "record.json").exists():
+        return {"stopped": errors.getvalue().strip()[-300:], "took_s": took_s}
+    record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+    return {**record, "took_s": took_s}
+
+
+def _do_bench(call: Callable[[], Any]) -> float:
+    from triton.testing import do_bench
+
+    return 1e3 * do_bench(call, return_mode="median")
+
+
+def _do_bench_cudagraph(call: Callable[[], Any]) -> float:
+    from triton.testing import do_bench_cudagraph
+
+    return 1e3 * do_bench_cudagraph(call, return_mode="median")
+
+
+def _torch_benchmark(call: Callable[[], Any]) -> float:
+    from torch.utils.benchmark import Timer
+
+    timer = Timer("call()", globals={"call": call})
+    return 1e6 * timer.blocked_autorange(min_run_time=0.2).median
+
+
+def _cupyx(call: Callable[[], Any]) -> float:
+    import cupyx.profiler
+
+    return 1e6 * statistics.median(cupyx.profiler.benchmark(call, n_repeat=100).gpu_times[0])
+
+
+def _seed_simple(call: Callable[[], Any]) -> float:
+    import torch
+
+    for _ in range(50):
+        call()
+    torch.cuda.synchronize()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(100):
+        call()
+    end.record()
+    torch.cuda.synchronize()
+    return 1e3 * start.elapsed_time(end) / 100
+
+
+def _seed_detailed(call: Callable[[], Any]) -> float:
+    import torch
+
+    for _ in range(50):
+        call()
+    torch.cuda.synchronize()
+    pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(100)]
+    for start, end in pairs:
+        start.record()
+        call()
+        end.record()
+    torch.cuda.synchronize()
+    return 1e3 * statistics.median(start.elapsed_time(end) for start, end in pairs)
+
+
+# name -> (function, the cache state that its figure has)
+PEERS: dict[str, tuple[Callable[[Callable[[], Any]], float], str]] = {
+    "do_bench": (_do_bench, "cold"),
+    "do_bench_cudagraph": (_do_bench_cudagraph, "warm"),
+    "torch.utils.benchmark": (_torch_benchmark, "warm"),
+    "cupyx benchmark": (_cupyx, "warm"),
+    "seed simple": (_seed_simple, "warm"),
+    "seed detailed": (_seed_detailed, "warm"),
+}
+
+
+def truths(operation: Operation) -> dict[str, dict[str, Any]]:
+    """What CUPTI says, warm and cold, in the thermal state that a short run of calls makes."""
+    import torch
+
+    call, flush = truth_kit.load(operation), truth_kit.flush_function()
+    begin = time.perf_counter()
+    calls = 0
+    while time.perf_counter() - begin < 0.2:
+        call()
+        calls += 1
+        torch.cuda.synchronize()
+    count = max(5, min(60, calls // 4))
+    return {
+        "warm": truth_kit.cupti_us(call, None, count),
+        "cold": truth_kit.cupti_us(call, flush, count),
+    }
+
+
+def rows_of(operation: Operation, chosen: set[str], peers: bool, folder: Path) -> list[dict]:
+    """One row for each method: figure, truth, ratio, flags."""
+    import torch
+
+    truth_us = truths(operation)
+    rows = []
+    for cache, names in (("warm", WARM), ("cold", COLD)):
+        for scenario in names:
+            if chosen and scenario not in chosen:
+                continue
+            record = rendered(operation, scenario, cache, folder)
+            rows.append(_row(operation, scenario, cache, record, truth_us[cache]["busy_us"]))
+            gc.collect()
+            torch.cuda.empty_cache()
+    for name, (function, cache) in PEERS.items() if peers else ():
+        call = truth_kit.load(operation)
+        begin = time.perf_counter()
+        try:
+            figure = function(call)
+        except Exception as error:
+            print(f"{name} cannot time {operation.name}: {str(error)[:120]}", file=sys.stderr)
+            torch.cuda.synchronize()
+            continue
+        record = {"summary": {"median_us": figure}, "took_s": time.perf_counter() - begin}
+        rows.append(_row(operation, name, cache, record, truth_us[cache]["busy_us"]))
+    return rows
+
+
+def _row(
+    operation: Operation, method: str, cache: str, record: dict, truth_us: float
+) -> dict[str, Any]:
+    median_us = record.get("summary", {}).get("median_us")
+    flags = [flag["code"] for flag in record.get("flags", [])]
+    return {
+        "operation": operation.name,
+        "kind": operation.kind,
+        "method": method,
+        "cache": cache,
+        "truth_us": truth_us,
+        "median_us": median_us,
+        "ratio": median_us / truth_us if median_us is not None and truth_us else None,
+        "flags": flags,
+        "stopped": record.get("stopped"),
+        "took_s": record["took_s"],
+        "n": record.get("summary", {}).get("n"),
+        "converged": record.get("converged"),
+        "floor_us": record.get("floor_us"),
+        "doubt_us": record.get("doubt_us"),
+        "host_us": record.get("host_us_per_call"),
+        "kernel_time_us": record.get("kernel_time_us"),
+    }
+
+
+def show(row: dict[str, Any]) -> str:
+    """A row as one line."""
+    if row["stopped"] is not None:
+        figure = f"stopped: {row['stopped'][:90]}"
+    else:
+        ratio = f"{row['ratio']:.3f}" if row["ratio"] is not None else "-"
+        figure = f"{row['median_us']:10.3f} / {row['truth_us']:9.3f} us = {ratio:>7}"
+    extra = " ".join(
+        f"{key} {row[key]:.3g}" for key in ("floor_us", "doubt_us", "host_us") if row[key]
+    )
+    flags = ",".join(row["flags"])
+    return (
+        f"{row['operation']:14} {row['method']:21} {row['cache']:4} {figure}"
+        f" n {row['n']} {row['took_s']:.1f}s {extra} {flags}"
+    )
+
+
+def table(rows: list[dict[str, Any]], cache: str) -> str:
+    """Markdown: operations down, methods across, ratios to the truth; * marks a flagged figure."""
+    rows = [row for row in rows if row["cache"] == cache]
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    lines = ["| operation | truth us | " + " | ".join(methods) + " |"]
+    lines.append("|---|---" + "|---" * len(methods) + "|")
+    for operation in dict.fromkeys(row["operation"] for row in rows):
+        found = {row["method"]: row for row in rows if row["operation"] == operation}
+        truth_us = next(iter(found.values()))["truth_us"]
+        cells = [_cell(found.get(method)) for method in methods]
+        lines.append(f"| {operation} | {truth_us:.2f} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    if row["stopped"] is not None:
+        return "refused"
+    if row["ratio"] is None:
+        figure = f"{row['median_us']:.2f} us"
+    else:
+        figure = f"{row['ratio']:.3f}"
+    serious = [code for code in row["flags"] if code not in ("not-converged",)]
+    return figure + (f" * {', '.join(serious)}" if serious else "")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--ops", default="", help="comma-separated beginnings of names")
+    parser.add_argument("--scenarios", default="")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--seconds", type=float, default=1e9, help="stop after so long")
+    options = parser.parse_args()
+    wanted = tuple(part for part in options.ops.split(",") if part)
+    chosen = {part for part in options.scenarios.split(",") if part}
+    rows: list[dict[str, Any]] = []
+    begin = time.perf_counter()
+    truth_kit.cupti_us(lambda: None, None, 3)  # the first session of a process may be empty
+    with tempfile.TemporaryDirectory() as folder:
+        for operation in truth_kit.OPERATIONS:
+            if wanted and not operation.name.startswith(wanted):
+                continue
+            if time.perf_counter() - begin > options.seconds:
+                print(f"time is up before {operation.name}")
+                break
+            fresh = rows_of(operation, chosen, not options.no_peers, Path(folder))
+            rows += fresh
+            print("\n".join(show(row) for row in fresh), flush=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "accuracy.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    text = "\n\n".join(f"{cache}:\n\n{table(rows, cache)}" for cache in ("warm", "cold"))
+    (options.out / "accuracy.md").write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
