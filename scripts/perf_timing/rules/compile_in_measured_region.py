@@ -124,6 +124,8 @@ def _first_call(source: SourceFile, region: Region) -> tuple[Node, str] | None:
             return None
         if samples.drops_samples(source, region):
             return None
+        if name not in step.site.text:
+            break  # it came in through a parameter: the caller's line says which function it is
         return step.site, name
     return _passed_in(source, region, lazy)
 

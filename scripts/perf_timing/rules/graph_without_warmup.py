@@ -17,16 +17,28 @@ A warm-up in another file is not seen.
 ```python
 import torch
 
+start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
     out = model(x)
 graph.replay()
+start.record()
+graph.replay()
+end.record()
+end.synchronize()
+print(start.elapsed_time(end))
 ```
 ```cuda
-void record(cudaStream_t s) {
+void measure(cudaStream_t s) {
   cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
   scale<<<256, 256, 0, s>>>(x);
   cudaStreamEndCapture(s, &graph);
+  cudaGraphInstantiate(&exec, graph, 0);
+  cudaEventRecord(start, s);
+  cudaGraphLaunch(exec, s);
+  cudaEventRecord(stop, s);
+  cudaEventSynchronize(stop);
+  cudaEventElapsedTime(&ms, start, stop);
 }
 ```
 
@@ -44,6 +56,13 @@ graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
     out = model(x)
 graph.replay()
+start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+start.record()
+for _ in range(100):
+    graph.replay()
+end.record()
+end.synchronize()
+print(start.elapsed_time(end) / 100)
 ```
 """
 
