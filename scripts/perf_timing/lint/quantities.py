@@ -71,12 +71,14 @@ OPAQUE = Number(0.0, opaque=True)
 class Work:
     """What is done in the time: `value * 10**exponent` bytes, operations or items.
 
-    `certain` says that nothing in it has an unknown unit.
+    `certain` says that nothing in it has an unknown unit; `per_item`, that it is the size of one
+    item (sizeof), so that whatever it is multiplied by is a count.
     """
 
     exponent: float = 0.0
     kind: str = "count"
     certain: bool = True
+    per_item: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,9 +170,9 @@ def multiply(a: Value, b: Value) -> Value:
     if isinstance(a, Quantity) and isinstance(b, Quantity):
         return None
     if isinstance(a, Quantity):
-        return a
+        return _times_work(a, b, 1)
     if isinstance(b, Quantity):
-        return b
+        return _times_work(b, a, 1)
     return _work_product(a, b)
 
 
@@ -189,10 +191,16 @@ def divide(a: Value, b: Value) -> Value:
     if isinstance(b, Quantity):
         return _over(a, b)
     if isinstance(a, Quantity):
-        return a
+        return _times_work(a, b, -1)
     if isinstance(a, Work) and isinstance(b, Work):
         return Work(a.exponent - b.exponent, a.kind, a.certain and b.certain)
     return Work(a.exponent, a.kind, False) if isinstance(a, Work) else None
+
+
+def _times_work(a: Quantity, b: Value, sign: int) -> Quantity:
+    # A count with a factor in it, as in `t / (1e3 * n)`, converts the time.
+    factor = b.exponent if isinstance(b, Work) and b.kind in ("", "count") else 0.0
+    return _shift(a, sign * factor, False)
 
 
 def _count_or_unit(a: Quantity, factor: float) -> Quantity:
@@ -240,14 +248,16 @@ def _work_product(a: Value, b: Value) -> Value:
     exponent, kind, certain = 0.0, "", True
     for part in parts:
         if isinstance(part, Number):
-            exponent -= part.shift
+            # 64 * 1024 tokens are tokens; bytes / 1024**3 are gigabytes.
+            exponent -= 0.0 if part.binary and part.shift > 0 else part.shift
             certain = certain and not part.opaque
         else:
             exponent += part.exponent
             certain = certain and part.certain
             if part.kind and kind in ("", "count"):
                 kind = part.kind
-    return Work(round(exponent, 3), kind, certain)
+    sized = any(isinstance(p, Work) and p.per_item for p in parts)
+    return Work(round(exponent, 3), kind, certain or sized, sized)
 
 
 def _spread(operation: "object", a: Value, b: Value) -> Value:
@@ -270,9 +280,13 @@ def join(a: Value, b: Value) -> Value:
                 a if a.exponents >= b.exponents else replace(a, exponents=a.exponents | b.exponents)
             )
         return None
+    if isinstance(a, Several) and isinstance(b, Several) and len(a.items) == len(b.items):
+        joined_items = [join(x, y) for x, y in zip(a.items, b.items, strict=True)]
+        return Several(tuple(None if isinstance(j, Conflict) else j for j in joined_items))
     # A number or nothing on the other path is a start value or a failure.
     for one, two in ((a, b), (b, a)):
-        if isinstance(one, (Quantity, Many, Conflict)) and not isinstance(two, (Quantity, Many)):
+        started = not isinstance(two, (Quantity, Many, Several, Conflict))
+        if isinstance(one, (Quantity, Many, Several, Conflict)) and started:
             return one
     return a if a == b else None
 

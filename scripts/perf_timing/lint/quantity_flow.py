@@ -207,8 +207,8 @@ class QuantityFlow:
         if label is None and not _chooses(frame.scope.parameters):
             self._compare_returns(times)
         result: Value = None
-        for _, returned in frame.returns:
-            joined = join(result, returned)
+        for number, (_, returned) in enumerate(frame.returns):
+            joined = join(result, returned) if number else returned
             result = None if isinstance(joined, Conflict) else joined
         if result is None and label is not None and label.kind == "time":
             result = label.quantity()
@@ -562,9 +562,7 @@ class QuantityFlow:
 
     def _binary(self, node: Node, frame: Frame) -> Value:
         if len(node.children) != 2:
-            for child in node.children:
-                self.value(child, frame)
-            return None
+            return self._beside_sizeof(node, frame)
         left, right = node.children
         operator = node.tree.text[left.end : right.start].strip(" \t\n\\()") or ""
         operator = re.sub(r"#.*|//.*\n", "", operator).strip(" \t\n\\()") or "//"
@@ -579,6 +577,13 @@ class QuantityFlow:
             return None
         a, b = self.value(left, frame), self.value(right, frame)
         return self._arithmetic(operator, a, b, node)
+
+    def _beside_sizeof(self, node: Node, frame: Frame) -> Value:
+        """`n * sizeof(float)`: the tree has no node for sizeof."""
+        values = [self.value(child, frame) for child in node.children]
+        if len(values) == 1 and "sizeof" in node.text and "*" in node.text:
+            return multiply(values[0], Work(0.0, "bytes", per_item=True))
+        return None
 
     def _arithmetic(self, operator: str, a: Value, b: Value, node: Node) -> Value:
         if operator in ("*", "/", "//"):
@@ -650,7 +655,7 @@ class QuantityFlow:
         if len(node.children) < 2 or node.children[-1].kind == "type":
             return None
         target, source = node.children[0], node.children[-1]
-        operator = node.tree.text[target.end : source.start].strip()
+        operator = node.tree.text[target.end : source.start].strip(" \t\n\\(")
         if operator in ("*=", "/=", "+=", "-=", "//="):
             return self._augassign(node, frame)
         key = _key(target)
@@ -699,7 +704,19 @@ class QuantityFlow:
                 )
         if isinstance(found, Quantity) and source is not None:
             found = replace(found, site=source)
-        frame.env[key] = found
+        frame.env[key] = _certain_work(found, key)
+        if target.kind == "subscript" and isinstance(inner, Quantity):
+            self._bind_element(target, found, frame)
+
+    def _bind_element(self, target: Node, found: Value, frame: Frame) -> None:
+        """`times[i] = t`: from here on the elements are like `t`."""
+        base, index = target.children[0], target.children[-1]
+        key = _key(base)
+        known = frame.env.get(key)
+        if index.kind == "string" or isinstance(known, (Suspect, Quantity, Several)):
+            return
+        joined = join(known.item, found) if isinstance(known, Many) else found
+        frame.env[key] = Many(None if isinstance(joined, Conflict) else joined)
 
     def _bind_parts(self, target: Node, found: Value, frame: Frame) -> None:
         for number, part in enumerate(target.children):
@@ -825,9 +842,9 @@ class QuantityFlow:
         if last in ("len", "numel", "size", "range", "get_world_size", "device_count"):
             return Work() if last != "range" else Many(Work())
         if last in ("element_size", "sizeof"):
-            return Work(0.0, "bytes")
-        if name.endswith(("().items", ".items")):
-            return None
+            return Work(0.0, "bytes", per_item=True)
+        if last == "items" and isinstance(receiver, Many):
+            return Many(Several((None, receiver.item)))
         return _by_name(last) if not arguments or "." in name else None
 
     def _chrono_call(self, node: Node, last: str, receiver: Value) -> Value:
@@ -918,6 +935,19 @@ def _named_number(number: Number, key: str) -> Number:
     if _COUNTS.search(last_segment(key)):
         return Number(number.value)
     return Number(number.value, number.shift, True, number.binary)
+
+
+def _certain_work(found: Value, key: str) -> Value:
+    """`flops = 2 * m * n * k`: a name that says what it counts vouches for the factors."""
+    named = work_of_name(key)
+    if named is None or named.kind == "count" or isinstance(found, (Quantity, Many, Several)):
+        return found
+    if found is None:
+        return named
+    if isinstance(found, Work) and found.kind in ("", "count"):
+        agrees = abs(found.exponent - named.exponent) < 0.3
+        return Work(found.exponent, named.kind, found.certain or agrees)
+    return found
 
 
 def _target_label(target: Node) -> Label | None:

@@ -12,13 +12,11 @@ _BY_LAST_NAME = {
     "elapsed_time": "ms",
     "get_elapsed_time": "ms",
     "event_elapsed_time": "ms",
-    "do_bench": "ms",
-    "do_bench_cudagraph": "ms",
-    "do_bench_proton": "ms",
-    "do_bench_cudagraph_proton": "ms",
     "sdkGetTimerValue": "ms",
     "sdkGetAverageTimerValue": "ms",
     "total_seconds": "s",
+    "time_sync": "s",  # the helpers of YOLO and its many descendants
+    "time_synchronized": "s",
     "default_timer": "s",
 }
 _BY_FULL_NAME = re.compile(r"(^|\.)(cutlass|cute)\.testing\.benchmark$")
@@ -33,7 +31,7 @@ FILLS_MS = re.compile(r"^(cuda|hip|cu|musa|mc)EventElapsedTime(_v2)?$")
 MAY_TIME = re.compile(
     r"perf_counter|monotonic|process_time|thread_time|\btime\.time|from time import|import time\b"
     r"|elapsed_?[tT]ime|ElapsedTime|do_bench|timeit|default_timer|autorange|total_seconds"
-    r"|testing\.benchmark|_time_total|device_time|chrono|tv_u?n?sec|\bclock\s*\(|Wtime|omp_get_wtime"
+    r"|testing\.benchmark|time_sync|_time_total|device_time|chrono|tv_u?n?sec|\bclock\s*\(|Wtime|omp_get_wtime"
     r"|sdkGet\w*TimerValue|GetTickCount|CurrentTimeNanos"
 )
 
@@ -63,6 +61,8 @@ def of_call(name: str, full: str, call: Node, torch_timers: bool) -> Value:
         return time("us", call)
     if FILLS_MS.match(last):
         return Several((None, time("ms", call)))
+    if re.fullmatch(r"do_bench(_\w+)?", last):
+        return time("ms", call)
     if last in _BY_LAST_NAME:
         return time(_BY_LAST_NAME[last], call)
     return None
