@@ -25,6 +25,7 @@ _LOCAL = tuple(word for words in PYTHON_LOCAL.values() for word in words)
 _EVENT = ("Event(", ".record(")
 _HEADER = re.compile(r"(?:async[ \t]+def|def|class)[ \t]+(\w+)")
 _INDENTED = re.compile(r"^([ \t]+)(?=[@\w])", re.MULTILINE)
+_BINDING = re.compile(r"\bas\s+(\w+)|^\s*(\w+)\s*(?::[^=]+)?=(?!=)|^from\s+\S+\s+import\s+(\w+)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _TRIPLE = re.compile(r"\"\"\"|'''")
 
@@ -126,12 +127,13 @@ def _kept(text: str, parts: list[_Part]) -> set[_Part]:
     for part in parts:
         by_name.setdefault(part.name, []).append(part)
     words = (*_REGION, *_EVENT) if "elapsed" in text else _REGION
-    seeds = _around(words, text, parts)
+    outside = _outside_of(parts, text)
+    seeds = _around(words, text, parts) | _using(_bound(words, outside), text, parts)
     names = {_called_name(part) for part in seeds if part}
     measuring = seeds | _around(names, text, parts)
     pending = [(part, _DEPTH) for part in measuring if part]
     if None in measuring:  # code outside of functions measures, or calls what does
-        pending += _mentioned(_outside_of(parts, text), by_name, _DEPTH)
+        pending += _mentioned(outside, by_name, _DEPTH)
     seen: dict[_Part, int] = {}
     while pending:
         part, depth = pending.pop()
@@ -140,10 +142,33 @@ def _kept(text: str, parts: list[_Part]) -> set[_Part]:
         seen[part] = depth
         if depth and not part.is_class:
             pending += _mentioned(text[part.start : part.end], by_name, depth - 1)
-    kept = {part for part in _around(_LOCAL, text, parts) if part} | seen.keys()
+    local = _around(_LOCAL, text, parts) | _using(_bound(_LOCAL, outside), text, parts)
+    kept = {part for part in local if part} | seen.keys()
     owners = {part.owner for part in kept if part.owner} | {part for part in kept if part.is_class}
     kept |= {part for part in by_name.get("__init__", ()) if part.owner in owners}
     return kept | owners
+
+
+def _bound(words: Iterable[str], outside: str) -> set[str]:
+    """Names that code outside of functions binds on a line that holds one of the words."""
+    found: set[str] = set()
+    for word in words:
+        at = outside.find(word)
+        while at >= 0:
+            end = outside.find("\n", at)
+            end = len(outside) if end < 0 else end
+            line = outside[outside.rfind("\n", 0, at) + 1 : end]
+            found.update(name for names in _BINDING.findall(line) for name in names if name)
+            at = outside.find(word, end)
+    return found
+
+
+def _using(names: set[str], text: str, parts: list[_Part]) -> set[_Part | None]:
+    """The innermost parts that use one of the names."""
+    if not names:
+        return set()
+    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b")
+    return _owners((found.start() for found in pattern.finditer(text)), parts)
 
 
 def _called_name(part: _Part) -> str:
@@ -171,22 +196,22 @@ def _outside_of(parts: list[_Part], text: str) -> str:
 
 def _around(words: Iterable[str], text: str, parts: list[_Part]) -> set[_Part | None]:
     """The innermost parts that hold one of the words; None for code outside of all parts."""
+    return _owners((at for word in words for at in _places(word, text)), parts)
+
+
+def _places(word: str, text: str) -> Iterator[int]:
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + 1)
+
+
+def _owners(places: Iterable[int], parts: list[_Part]) -> set[_Part | None]:
     starts = [part.start for part in parts]
     found: set[_Part | None] = set()
-    for word in words:
-        at = text.find(word)
-        while at >= 0:
-            part: _Part | None = parts[max(bisect.bisect_right(starts, at) - 1, 0)]
-            while part is not None and not part.start <= at < part.end:
-                part = part.owner
-            found.add(part)
-            if part is not None:  # one word in a part is enough
-                at = max(at, min(part.end, _next_start(starts, at)) - 1)
-            at = text.find(word, at + 1)
+    for at in places:
+        part: _Part | None = parts[max(bisect.bisect_right(starts, at) - 1, 0)]
+        while part is not None and not part.start <= at < part.end:
+            part = part.owner
+        found.add(part)
     return found
-
-
-def _next_start(starts: list[int], at: int) -> int:
-    """Where the first part behind `at` begins."""
-    number = bisect.bisect_right(starts, at)
-    return starts[number] if number < len(starts) else 1 << 62

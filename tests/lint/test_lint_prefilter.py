@@ -1,0 +1,93 @@
+"""What is left out before ast-grep sees it can hold nothing that a rule reports."""
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from perf_timing.lint.catalog import load_rules
+from perf_timing.lint.check import check
+from perf_timing.lint.elide import elide
+from perf_timing.lint.model import Finding, Unit
+from perf_timing.lint.prefilter import may_match
+
+RULES = load_rules()
+EXAMPLES = Path(__file__).resolve().parents[1] / "rules"
+FILLER = "".join(f"def filler_{i}(x):\n    y = x + {i}\n    return y * 2\n\n\n" for i in range(90))
+
+
+def invalid() -> list[tuple[str, str, str, str]]:
+    """(rule, title, language, code) of every snippet that a rule must report."""
+    found = []
+    for rule in RULES:
+        blocks = enumerate(rule.examples)
+        found += [(rule.name, f"example {i}", language, code) for i, (language, code) in blocks]
+        path = EXAMPLES / f"{rule.name}.yml"
+        data = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        for kind, language in (("invalid", "python"), ("invalid-cuda", "cuda")):
+            for title, code in (data.get(kind) or {}).items():
+                found.append((rule.name, title, language, code))
+    return found
+
+
+def places(language: str, text: str) -> list[tuple[int, str, str]]:
+    found: tuple[Finding, ...] = check([Unit("x", language, text)], RULES).findings
+    return [(f.line, f.rule, f.message) for f in found]
+
+
+@pytest.mark.parametrize("rule", [rule.name for rule in RULES])
+def test_every_reported_snippet_passes_the_filter(rule: str) -> None:
+    for name, title, language, code in invalid():
+        if name == rule:
+            assert may_match(code.encode("utf-8"), language), title
+
+
+@pytest.mark.parametrize("rule", [rule.name for rule in RULES])
+def test_blanking_changes_no_finding(rule: str) -> None:
+    for name, title, language, code in invalid():
+        if name == rule and language == "python":
+            whole = code.rstrip("\n") + "\n\n\n" + FILLER
+            part = elide(whole)
+            assert part != whole, title
+            assert places("python", part) == places("python", whole), title
+
+
+BLANKED = {
+    "a function that times nothing": ("def quiet(x):\n    return x\n", False),
+    "a function that times": ("def loud(x):\n    t = time.perf_counter()\n    return t\n", True),
+    "a class of which nothing times": ("class Quiet:\n    def f(self):\n        return 1\n", False),
+    "a suppression": ("def f(x):\n    return x  # lint-timing: ignore[TIM101]\n", True),
+    "code outside of functions": ("x = 1\n", True),
+}
+
+
+@pytest.mark.parametrize("name", BLANKED)
+def test_only_what_has_no_part_in_timing_is_blanked(name: str) -> None:
+    code, stays = BLANKED[name]
+    text = f"import time, torch\n\n\n{code}\n\n{FILLER}"
+    assert elide(text).startswith(f"import time, torch\n\n\n{code}") == stays
+
+
+def test_what_a_measurement_calls_and_what_calls_it_stays() -> None:
+    code = (
+        "def wait():\n    inner()\n\n\ndef inner():\n    torch.cuda.synchronize()\n\n\n"
+        "def bench(fn):\n    t = time.perf_counter()\n    fn()\n    wait()\n    return t\n\n\n"
+        "def op(x):\n    return x @ x\n\n\ndef main():\n    bench(lambda: op(1))\n\n\n"
+    )
+    assert elide(code + FILLER).startswith(code)
+
+
+def test_a_word_in_a_docstring_is_no_function() -> None:
+    code = 'def f():\n    """\ndef g():\n    """\n    return time.perf_counter()\n\n\n'
+    assert elide(code + FILLER).startswith(code)
+
+
+def test_corpus_is_the_same_with_and_without_blanking() -> None:
+    root = os.environ.get("LINT_TIMING_CORPUS")
+    if not root:
+        pytest.skip("set LINT_TIMING_CORPUS to a folder of Python files")
+    for path in sorted(Path(root).rglob("*.py")):
+        text = path.read_bytes().decode("utf-8", "replace")
+        if may_match(text.encode("utf-8", "replace"), "python"):
+            assert places("python", elide(text)) == places("python", text), path
