@@ -53,11 +53,13 @@ def marks(path: Path) -> list[str]:
     return [line.removesuffix("# perf-timing").strip() for line in lines]
 
 
-def run(path: Path, *launcher: str, timeout_s: float = 120) -> Outcome:
+def run(
+    path: Path, *launcher: str, arguments: tuple[str, ...] = (), timeout_s: float = 120
+) -> Outcome:
     """Run a script in its folder on the CPU."""
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, *launcher, path.name],
+        [sys.executable, *launcher, path.name, *arguments],
         cwd=path.parent,
         env=environment,
         capture_output=True,
