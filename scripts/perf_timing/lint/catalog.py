@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perf_timing._cli import UserError
+from perf_timing.lint import vocabulary as words
 
 if TYPE_CHECKING:
     from perf_timing.lint.engine import Report, SourceFile
@@ -52,6 +53,7 @@ class Rule:
     path: Path
     trigger: str = ""
     fix: str = ""
+    device_only: bool = False  # nothing to report in a file that names no device at all
     documents: str = field(default="", repr=False)
     patterns: tuple[Pattern, ...] = ()
     check: "Callable[[SourceFile], Iterable[Report]] | None" = field(default=None, repr=False)
@@ -171,6 +173,8 @@ def _load_module(path: Path) -> Rule:
             sections=sections,
             url=rule_url(name),
             path=path,
+            device_only=getattr(module, "DEVICE_ONLY", True),
+            trigger=getattr(module, "TRIGGER", words.MEASURES),
             check=module.check,
         )
     except AttributeError as error:

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from perf_timing.lint import astgrep, engine, facts
+from perf_timing.lint import vocabulary as words
 from perf_timing.lint.catalog import Pattern, Rule
 from perf_timing.lint.model import Finding, Fix, Span, Unit
 
-MAX_CHARACTERS = 2_000_000
+MAX_CHARACTERS = 8_000_000
 
 
 @dataclass(frozen=True)
@@ -23,24 +24,36 @@ class CheckResult:
     parsed: int = 0
 
 
-def check(units: Sequence[Unit], rules: Sequence[Rule]) -> CheckResult:
-    """Check every unit against the rules given. Raises UserError when ast-grep cannot be used."""
+def check(
+    units: Sequence[Unit],
+    rules: Sequence[Rule],
+    *,
+    sync_helpers: Sequence[str] = (),
+    gpu_helpers: Sequence[str] = (),
+) -> CheckResult:
+    """Check every unit against the rules given. Raises UserError when ast-grep cannot be used.
+
+    `sync_helpers` are names of functions of the project that wait for the device, `gpu_helpers`
+    names of functions that give it work.
+    """
     unchecked = [(unit, _too_large(unit)) for unit in units if _too_large(unit)]
-    wanted = [unit for unit in units if not _too_large(unit) and _may_match(unit, rules)]
-    sources = [astgrep.Source(unit.language, unit.text) for unit in wanted]
-    documents = [rule.documents for rule in rules if rule.documents]
-    if any(rule.check for rule in rules):
-        documents.append(facts.documents())
+    wanted = [(unit, _wanted(unit, rules)) for unit in units if not _too_large(unit)]
+    wanted = [(unit, chosen) for unit, chosen in wanted if chosen]
+    helpers = engine.Helpers(frozenset(sync_helpers), frozenset(gpu_helpers))
     findings: set[Finding] = set()
-    scans = astgrep.scan(sources, "\n---\n".join(documents)) if documents else []
-    for unit, scan in zip(wanted, scans, strict=True):
-        if scan.failure:
-            unchecked.append((unit, scan.failure))
-            continue
-        try:
-            findings.update(_check_unit(unit, scan, rules))
-        except RecursionError:
-            unchecked.append((unit, "its code is nested too deeply"))
+    patterns = "\n---\n".join(rule.documents for rule in rules if rule.documents)
+    for trees in (True, False):
+        group = [pair for pair in wanted if any(rule.check for rule in pair[1]) is trees]
+        documents = "\n---\n".join(d for d in (patterns, facts.documents() if trees else "") if d)
+        sources = [astgrep.Source(unit.language, unit.text) for unit, _ in group]
+        for (unit, chosen), scan in zip(group, astgrep.scan(sources, documents), strict=True):
+            if scan.failure:
+                unchecked.append((unit, scan.failure))
+                continue
+            try:
+                findings.update(_check_unit(unit, scan, chosen, helpers))
+            except RecursionError:
+                unchecked.append((unit, "its code is nested too deeply"))
     ordered = sorted(findings, key=lambda f: (f.path, f.line, f.column, f.code, f.message))
     return CheckResult(tuple(ordered), tuple(unchecked), len(wanted))
 
@@ -51,15 +64,24 @@ def _too_large(unit: Unit) -> str:
     return ""
 
 
-def _may_match(unit: Unit, rules: Sequence[Rule]) -> bool:
-    engine_rules = any(rule.check for rule in rules)
-    if engine_rules and facts.TRIGGER[unit.language].search(unit.text):
-        return True
-    triggers = {r.trigger for r in rules if r.trigger and unit.language in r.languages}
-    return any(re.search(trigger, unit.text) for trigger in triggers)
+def _wanted(unit: Unit, rules: Sequence[Rule]) -> list[Rule]:
+    """The rules that may find something in the unit's text."""
+    on_device = words.DEVICE_WORD.search(unit.text) is not None
+    found: dict[str, bool] = {}
+    chosen = []
+    for rule in rules:
+        if unit.language not in rule.languages or (rule.device_only and not on_device):
+            continue
+        if rule.trigger not in found:
+            found[rule.trigger] = re.search(rule.trigger, unit.text) is not None
+        if found[rule.trigger]:
+            chosen.append(rule)
+    return chosen
 
 
-def _check_unit(unit: Unit, scan: astgrep.Scan, rules: Sequence[Rule]) -> Iterator[Finding]:
+def _check_unit(
+    unit: Unit, scan: astgrep.Scan, rules: Sequence[Rule], helpers: engine.Helpers
+) -> Iterator[Finding]:
     lines = facts.LineIndex(unit.text)
     by_id = {p.rule_id: (rule, p) for rule in rules for p in rule.patterns}
     for match in scan.matches:
@@ -67,13 +89,26 @@ def _check_unit(unit: Unit, scan: astgrep.Scan, rules: Sequence[Rule]) -> Iterat
             rule, pattern = by_id[match.rule_id]
             if pattern.requires is None or pattern.requires.search(unit.text):
                 yield _pattern_finding(unit, lines, match, rule, pattern)
-    checks = [rule for rule in rules if rule.check and unit.language in rule.languages]
-    if not checks or not facts.TRIGGER[unit.language].search(unit.text):
+    checks = [rule for rule in rules if rule.check]
+    if not checks:
         return
-    source = engine.SourceFile(unit, facts.build_tree(unit.text, unit.language, scan.matches))
+    tree = facts.build_tree(unit.text, unit.language, scan.matches)
+    source = engine.SourceFile(unit, tree, helpers)
     for rule in checks:
         assert rule.check is not None
         yield from _engine_findings(unit, lines, rule, rule.check(source))
+
+
+def _readable(unit: Unit, message: str) -> str:
+    """`message` with the reader's places for the lines of the unit's text that it names."""
+    if not unit.places:
+        return message
+
+    def place(found: re.Match[str]) -> str:
+        cell, line = unit.place(int(found[1]))
+        return f"line {line}" if cell is None else f"line {line} of cell {cell}"
+
+    return re.sub(r"\bline (\d+)\b", place, message)
 
 
 def _pattern_finding(
@@ -97,7 +132,8 @@ def _engine_findings(
         span = lines.span(report.node.start, report.node.end)
         related = tuple(lines.span(n.start, n.end, text) for n, text in report.related)
         note = report.note or rule.note
-        yield _finding(unit, rule, span, report.message, note, rule.severity, related)
+        message = _readable(unit, report.message)
+        yield _finding(unit, rule, span, message, note, rule.severity, related)
 
 
 def _finding(

@@ -50,11 +50,20 @@ class Report:
     related: tuple[tuple[Node, str], ...] = ()
 
 
+@dataclass(frozen=True)
+class Helpers:
+    """Names of a project's own functions that wait for the device, or give it work."""
+
+    sync: frozenset[str] = frozenset()
+    gpu: frozenset[str] = frozenset()
+
+
 class SourceFile:
     """One file as the rules see it."""
 
-    def __init__(self, unit: Unit, tree: Tree) -> None:
+    def __init__(self, unit: Unit, tree: Tree, helpers: Helpers = Helpers()) -> None:  # noqa: B008
         self.unit = unit
+        self.helpers = helpers
         self.tree = tree
         self.language = tree.language
 
@@ -68,7 +77,7 @@ class SourceFile:
 
     @cached_property
     def roles(self) -> Roles:
-        return Roles(self.scopes, self.devices)
+        return Roles(self.scopes, self.devices, self.helpers.sync, self.helpers.gpu)
 
     @cached_property
     def flow(self) -> Flow:

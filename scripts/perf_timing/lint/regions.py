@@ -103,6 +103,9 @@ class Pair:
     end_names: frozenset[str]
 
 
+_HARNESS_LIKE = re.compile(r"bench|autorange|profile|measure|time|repeat|report|cupti")
+
+
 class Regions:
     """All measured regions of a file."""
 
@@ -442,7 +445,7 @@ class Regions:
         found = []
         for scope in self.scopes.all:
             for node in scope.nodes:
-                if node.kind == "call" and self._is_harness(node, scope):
+                if node.kind == "call" and _HARNESS_LIKE.search(callee_text(node)) and self._is_harness(node, scope):
                     for value in positional(node)[:3]:
                         function = self.scopes.callable_value(value, scope)
                         if function is not None and not function.is_kernel:
@@ -526,8 +529,10 @@ class Regions:
         """(call, scope, names of the event) of each call that records an event."""
         found = []
         for call in self.scopes.calls:
+            if call.kind != "call" or "ecord" not in callee_text(call):
+                continue
             scope = self.scopes.scope_of(call)
-            if call.kind == "call" and r.RECORD in self.roles.of(call, scope):
+            if r.RECORD in self.roles.of(call, scope):
                 event = self.recorded_event(call)
                 if event is not None:
                     found.append((call, scope, self.event_names(event, scope)))
@@ -561,8 +566,10 @@ class Regions:
         """Each elapsed-time call with its events and their records."""
         found = []
         for call in self.scopes.calls:
+            if call.kind != "call" or "lapsed" not in callee_text(call):
+                continue
             scope = self.scopes.scope_of(call)
-            if call.kind != "call" or r.ELAPSED not in self.roles.of(call, scope) or scope.is_kernel:
+            if r.ELAPSED not in self.roles.of(call, scope) or scope.is_kernel:
                 continue
             events = self.elapsed_events(call)
             if events is None:

@@ -54,8 +54,16 @@ _RUNTIME = (
 class Roles:
     """Answers `of(node, scope)` for calls, launches and operators."""
 
-    def __init__(self, scopes: Scopes, devices: Devices) -> None:
+    def __init__(
+        self,
+        scopes: Scopes,
+        devices: Devices,
+        sync_helpers: frozenset[str] = frozenset(),
+        gpu_helpers: frozenset[str] = frozenset(),
+    ) -> None:
         self.scopes = scopes
+        self.sync_helpers = sync_helpers
+        self.gpu_helpers = gpu_helpers
         self.devices = devices
         self.python = scopes.language == "python"
         self.evidence = bool(words.DEVICE_EVIDENCE[scopes.language].search(scopes.tree.text))
@@ -63,19 +71,29 @@ class Roles:
         self._known: dict[int, frozenset[str]] = {}
         self._macros: dict[str, str] = {}
         if not self.python:
-            for node in scopes.tree.root.walk():
-                if node.kind == "macro":
-                    head = re.match(r"#\s*define\s+(\w+)", node.text)
-                    if head:
-                        self._macros[head[1]] = node.text[head.end() :]
+            for node in scopes.tree.of_kind("macro"):
+                head = re.match(r"#\s*define\s+(\w+)", node.text)
+                if head:
+                    self._macros[head[1]] = node.text[head.end() :]
 
     def of(self, node: Node, scope: Scope) -> frozenset[str]:
         """The roles of a node."""
         found = self._known.get(id(node))
         if found is None:
-            found = frozenset(self._python(node, scope) if self.python else self._cpp(node, scope))
+            known = self._configured(node)
+            found = frozenset(known or (self._python if self.python else self._cpp)(node, scope))
             self._known[id(node)] = found
         return found
+
+    def _configured(self, node: Node) -> set[str]:
+        """What the project's configuration says about a function's name."""
+        if node.kind != "call" or not (self.sync_helpers or self.gpu_helpers):
+            return set()
+        name = callee_text(node)
+        names = {name, last_segment(name), self.scopes.resolve(name)}
+        if names & self.sync_helpers:
+            return {WAIT}
+        return {WORK} if names & self.gpu_helpers else set()
 
     # Python
 

@@ -206,8 +206,8 @@ class Scopes:
     def class_names(self) -> frozenset[str]:
         return frozenset(
             leaf.text
-            for node in self.tree.root.walk()
-            if node.kind == "class" and (leaf := node.child("name"))
+            for node in self.tree.of_kind("class")
+            if (leaf := node.child("name"))
         )
 
     @cached_property
@@ -218,9 +218,8 @@ class Scopes:
             for name, target in re.findall(r"\busing\s+(\w+)\s*=\s*([\w:]+)\s*;", self.tree.text):
                 bound[name] = target
             return bound
-        for node in self.tree.root.walk():
-            if node.kind == "import":
-                bound.update(_imported(node.text))
+        for node in self.tree.of_kind("import"):
+            bound.update(_imported(node.text))
         return bound
 
     @cached_property
@@ -255,7 +254,7 @@ class Scopes:
     def _assigned(self) -> dict[str, list[tuple[Node, Node]]]:
         """For each key, the (target, value) pairs of all assignments in the file, in order."""
         found: dict[str, list[tuple[Node, Node]]] = defaultdict(list)
-        for node in self.tree.root.walk():
+        for node in self.tree.of_kind("assign", "named", "item"):
             for target, value in _pairs(node):
                 found[target_key(target)].append((target, value))
         return found
@@ -286,7 +285,7 @@ class Scopes:
     @cached_property
     def calls(self) -> list[Node]:
         """All calls and launches in order of the source."""
-        return [n for n in self.tree.root.walk() if n.kind in ("call", "launch")]
+        return self.tree.of_kind("call", "launch")
 
     @cached_property
     def calls_by_name(self) -> dict[str, list[Node]]:

@@ -7,6 +7,22 @@ is rarely known. What is not listed here is not guessed by more than a name's us
 
 import re
 
+# Rules are skipped for files whose text does not match their TRIGGER.
+MEASURES = (
+    r"perf_counter|\btime\.time|\btime\(\)|monotonic|process_time|thread_time|time_ns|default_timer|timeit"
+    r"|elapsed_time|_ipython_time|do_bench|datetime\.(now|utcnow)|\.record\(|[bB]ench|blocked_autorange"
+    r"|chrono|lapsed|clock_gettime|gettimeofday|\bclock\s*\(|QueryPerformance|omp_get_wtime|MPI_Wtime|Wtime"
+    r"|sdkStartTimer|EventRecord|CUDAEvent"
+)
+EVENTS = r"elapsed_time|ElapsedTime|get_elapsed|\.record\(|CUDAEvent"
+GRAPHS = r"CUDAGraph|cuda\.graph|capture_begin|BeginCapture|GraphLaunch|\.replay\("
+# What runs on a device, or may: without such a word a clock measures the host.
+DEVICE_WORD = re.compile(
+    r"torch|cuda|cupy|numba|jax|triton|cutlass|cute|tensorrt|hip|xpu|accelerat|mlx|onnxruntime|habana|mps|gpu"
+    r"|device|nvtx|<<<|tilelang|\.on_\w+_end|register_forward",
+    re.IGNORECASE,
+)
+
 # Host clocks by full name: the unit that one tick stands for.
 PYTHON_CLOCKS = {
     "time.time": "s",

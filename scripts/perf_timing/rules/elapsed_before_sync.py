@@ -57,6 +57,7 @@ import re
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
+from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.regions import Pair
 from perf_timing.lint.scopes import Scope, callee_text, last_segment, loops_around
@@ -65,6 +66,7 @@ CODE = "TIM401"
 LABEL = "EVENT-NOSYNC"
 DEFAULT = True
 SEVERITY = "error"
+TRIGGER = words.EVENTS
 LANGUAGES = ("python", "cuda")
 MESSAGE = (
     "the end event recorded on line {record} may not be complete when {call}() reads it;"

@@ -56,6 +56,7 @@ print(sorted(times)[15], min(times), max(times))
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Pair
@@ -65,6 +66,7 @@ CODE = "TIM404"
 LABEL = "EVENT-NORECORD"
 DEFAULT = True
 SEVERITY = "error"
+TRIGGER = words.EVENTS
 LANGUAGES = ("python", "cuda")
 MESSAGE = "no record of the event {event} reaches this elapsed-time call; there is no time to read"
 CAPTURED = "the events read here are recorded on line {line} while a graph is captured; they hold no time"
@@ -135,8 +137,8 @@ def positional_text(call: Node) -> str:
 def _handed_on(source: SourceFile, names: frozenset[str], pair: Pair) -> bool:
     """Whether the event is an argument of some call, or aliased, so that others may record it."""
     (name,) = names
-    for node in source.tree.root.walk():
-        if node.kind == "name" and node.text == name and node.parent is not None:
+    for node in source.tree.of_kind("name"):
+        if node.text == name and node.parent is not None:
             parent = node.parent
             if parent.kind in ("args", "list", "tuple", "return", "keyword", "pair", "dict", "yield"):
                 call = parent.parent

@@ -58,6 +58,7 @@ print(sorted(times)[15], min(times), max(times))
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.scopes import base_name, callee_text, keyword, last_segment, positional, target_key
@@ -66,6 +67,7 @@ CODE = "TIM402"
 LABEL = "EVENT-NOTIMING"
 DEFAULT = True
 SEVERITY = "error"
+TRIGGER = words.EVENTS
 LANGUAGES = ("python", "cuda")
 MESSAGE = "{event} is created without timing, but line {line} reads its elapsed time; the read fails"
 NOTE = "Create the event with timing (enable_timing=True, or no cudaEventDisableTiming); render-timing simple-event does so."
@@ -104,13 +106,12 @@ def _timer_members(source: SourceFile) -> dict[str, int]:
     found: dict[str, int] = {}
     if source.language != "cuda":
         return found
-    for node in source.tree.root.walk():
-        if node.kind == "class":
-            declared = re.search(r"\b\w*(elapsed|millisec|microsec)\w*\s*\(", node.text, re.IGNORECASE)
-            if declared:
-                line = source.tree.lines.line(node.start + declared.start())
-                for name in re.findall(r"CUDAEvent\s+(\w+)", node.text):
-                    found[name] = line
+    for node in source.tree.of_kind("class"):
+        declared = re.search(r"\b\w*(elapsed|millisec|microsec)\w*\s*\(", node.text, re.IGNORECASE)
+        if declared:
+            line = source.tree.lines.line(node.start + declared.start())
+            for name in re.findall(r"CUDAEvent\s+(\w+)", node.text):
+                found[name] = line
     return found
 
 
@@ -167,8 +168,8 @@ def _cpp(source: SourceFile) -> Iterator[tuple[Node, str]]:
             given = positional(call)
             if given:
                 yield call, base_name(given[0].text).removeprefix("self.")
-    for node in source.tree.root.walk():
-        if node.kind == "decl":
+    for node in source.tree.of_kind("decl"):
+        if "Event" in node.text:
             found = re.match(r"(?:(?:static|mutable)\s+)?(?:at::cuda|c10::cuda|at::hip)::(?:CUDA|HIP)Event\s+([\w\s,]+);", node.text)
             if found:
                 for name in re.findall(r"\w+", found[1]):

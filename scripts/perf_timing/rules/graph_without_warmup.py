@@ -71,6 +71,7 @@ from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
 from perf_timing.lint import samples
+from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -80,6 +81,7 @@ CODE = "TIM302"
 LABEL = "GRAPH-NOWARMUP"
 DEFAULT = True
 SEVERITY = "warning"
+TRIGGER = words.GRAPHS
 LANGUAGES = ("python", "cuda")
 MESSAGE = "the work on line {work} is captured without having run before; one-time set-up is recorded or breaks the capture"
 REPLAY = "the first replay of the graph, on line {work}, is inside this measurement; it also uploads the graph"

@@ -68,6 +68,7 @@ CODE = "TIM501"
 LABEL = "UNITS"
 DEFAULT = True
 SEVERITY = "error"
+DEVICE_ONLY = False
 LANGUAGES = ("python", "cuda")
 MESSAGE = "`{shown}` is in {unit}, but {claim}"
 NOTE = "Convert where the time is read, once, and carry the unit in the name (elapsed_ms, step_s)."

@@ -57,6 +57,7 @@ print((time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -67,6 +68,7 @@ CODE = "TIM405"
 LABEL = "WRONG-STREAM"
 DEFAULT = True
 SEVERITY = "error"
+TRIGGER = f"{words.MEASURES}|{words.GRAPHS}"
 LANGUAGES = ("python", "cuda")
 MESSAGE = "the wait for stream {stream} does not cover the work on line {work}, which runs on the current stream"
 EVENTS = "the event is recorded on the current stream, but the work on line {work} runs on stream {stream}; the events do not enclose it"

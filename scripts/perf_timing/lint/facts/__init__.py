@@ -23,18 +23,6 @@ from perf_timing.lint.astgrep import Match, to_ascii
 from perf_timing.lint.model import Span
 
 FOLDER = Path(__file__).resolve().parent
-TRIGGER = {
-    "python": re.compile(
-        r"\bimport\s+time\b|\bfrom\s+time\s|timeit|elapsed|Event\b|do_bench|CUDAGraph"
-        r"|cuda\.graph|capture_begin|nvtx|perf_counter|monotonic|datetime|process_time|profile"
-        r"|\.record\(|_ipython_time"
-    ),
-    "cuda": re.compile(
-        r"chrono|[eE]lapsed|EventRecord|EventCreate|CUDAEvent|clock_gettime|gettimeofday|\bclock\s*\("
-        r"|QueryPerformance|GraphLaunch|BeginCapture|nvtx|roctx|benchmark::State|omp_get_wtime|MPI_Wtime"
-        r"|<nvbench|[tT]imer"
-    ),
-}
 _TOKEN = {
     "python": re.compile(
         r"(?P<attr>\.\s*[A-Za-z_]\w*(?:\s*\.\s*[A-Za-z_]\w*)*)"
@@ -142,7 +130,26 @@ class Tree:
         self.lines = LineIndex(text)
         self.root = Node("module", 0, len(text), self)
         self.comments: list[Node] = []
+        self._nodes: list[Node] | None = None
+        self._kinds: dict[str, list[Node]] = {}
         self.comment_starts: list[int] = []
+
+
+    def nodes(self) -> list[Node]:
+        """All nodes in the order of the source."""
+        if self._nodes is None:
+            self._nodes = list(self.root.walk())
+        return self._nodes
+
+    def of_kind(self, *kinds: str) -> list[Node]:
+        """All nodes of some kinds in the order of the source."""
+        if not self._kinds:
+            for node in self.nodes():
+                self._kinds.setdefault(node.kind, []).append(node)
+        if len(kinds) == 1:
+            return self._kinds.get(kinds[0], [])
+        found = [node for kind in kinds for node in self._kinds.get(kind, [])]
+        return sorted(found, key=lambda n: (n.start, -n.end))
 
 
 @cache
