@@ -45,6 +45,12 @@ class Quantity:
     def definite(self) -> bool:
         return len(self.exponents) == 1
 
+    @property
+    def usual(self) -> bool:
+        """Whether people give times or rates in this unit."""
+        known = list(_NAMES) if self.kind == "time" else [0.0, 3.0, 6.0, 9.0, 12.0, 15.0]
+        return any(self.says(exponent) for exponent in known)
+
     def says(self, exponent: float) -> bool:
         """Whether the number may be in the unit of `exponent`."""
         return any(abs(e - exponent) <= SAME for e in self.exponents)

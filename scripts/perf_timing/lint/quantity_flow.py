@@ -467,14 +467,14 @@ class QuantityFlow:
         base = self.value(node.children[0], frame) if node.children else None
         for child in node.children[1:]:
             self.value(child, frame)
+        if len(node.children) == 2 and node.children[1].kind == "string":
+            return _by_name(body_of(node.children[1]))
         if isinstance(base, Several) and len(node.children) == 2:
             index = literal(node.children[1].text)
             if index is not None and int(index.value) < len(base.items):
                 return base.items[int(index.value)]
         if isinstance(base, Many):
             return base if _has_slice(node) else base.item
-        if len(node.children) == 2 and node.children[1].kind == "string":
-            return _by_name(body_of(node.children[1]))
         if re.search(r"\.(shape|size\(\))$", node.children[0].text if node.children else ""):
             return Work()
         return base if isinstance(base, Quantity) else None
@@ -893,7 +893,9 @@ class QuantityFlow:
             return None
         if value.kind == "rate" and not _comparable(value, label):
             return None
-        if value.declared and name:
+        # A name alone contradicts a text, but not another name; and where a conversion of what it
+        # declares leads to no unit in use, the name is the mistake, not the text.
+        if value.declared and (name or not value.usual):
             return None
         return Problem("label", node, value, label=label, name=name)
 

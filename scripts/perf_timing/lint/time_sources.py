@@ -30,7 +30,7 @@ FILLS_MS = re.compile(r"^(cuda|hip|cu|musa|mc)EventElapsedTime(_v2)?$")
 # Without one of these in a file, nothing in it has a known unit.
 MAY_TIME = re.compile(
     r"perf_counter|monotonic|process_time|thread_time|\btime\.time|from time import|import time\b"
-    r"|elapsed_?[tT]ime|ElapsedTime|do_bench|timeit|default_timer|autorange|total_seconds"
+    r"|elapsed_?[tT]ime|ElapsedTime|do_bench|bench_gpu_time|timeit|default_timer|autorange|total_seconds"
     r"|testing\.benchmark|time_sync|_time_total|device_time|chrono|tv_u?n?sec|\bclock\s*\(|Wtime|omp_get_wtime"
     r"|sdkGet\w*TimerValue|GetTickCount|CurrentTimeNanos"
 )
@@ -61,7 +61,7 @@ def of_call(name: str, full: str, call: Node, torch_timers: bool) -> Value:
         return time("us", call)
     if FILLS_MS.match(last):
         return Several((None, time("ms", call)))
-    if re.fullmatch(r"do_bench(_\w+)?", last):
+    if re.fullmatch(r"do_bench(_\w+)?|bench_gpu_time(_\w+)?", last):  # Triton and FlashInfer
         return time("ms", call)
     if last in _BY_LAST_NAME:
         return time(_BY_LAST_NAME[last], call)
