@@ -25,8 +25,8 @@ sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).resolve().parent)]
 import truth_kit  # noqa: E402
 from truth_kit import Operation  # noqa: E402
 
-WARM = ("simple-event", "detailed-event", "cuda-graph", "kernel-time", "triton")
-COLD = ("simple-event", "detailed-event", "cuda-graph", "kernel-time", "triton")
+WARM = ("simple-event", "detailed-event", "cuda-graph", "kernel-time")
+COLD = ("detailed-event", "cuda-graph", "kernel-time", "triton")
 
 
 def rendered(operation: Operation, scenario: str, cache: str, folder: Path) -> dict[str, Any]:
@@ -54,6 +54,8 @@ def rendered(operation: Operation, scenario: str, cache: str, folder: Path) -> d
             exec(code, {"__name__": "__main__", "__file__": str(path)})
         except SystemExit:
             pass
+        except RuntimeError as error:
+            print(f"raised {error}", file=sys.stderr)
     took_s = time.perf_counter() - begin
     if not (folder / "record.json").exists():
         return {"stopped": errors.getvalue().strip()[-300:], "took_s": took_s}
@@ -234,10 +236,7 @@ def _cell(row: dict[str, Any] | None) -> str:
         return ""
     if row["stopped"] is not None:
         return "refused"
-    if row["ratio"] is None:
-        figure = f"{row['median_us']:.2f} us"
-    else:
-        figure = f"{row['ratio']:.3f}"
+    figure = f"{row['median_us']:.2f} us" if row["ratio"] is None else f"{row['ratio']:.3f}"
     serious = [code for code in row["flags"] if code not in ("not-converged",)]
     return figure + (f" * {', '.join(serious)}" if serious else "")
 

@@ -107,7 +107,7 @@ def nothing():
 
 @dataclass(frozen=True)
 class Operation:
-    """`kind` is "op" (a figure is wanted) or "trap" (a flag is wanted, or a figure that is right)."""
+    """`kind`: "op" (a figure is wanted) or "trap" (a flag, or a figure that is right)."""
 
     name: str
     setup: str

@@ -2,6 +2,8 @@
 
 import argparse
 import difflib
+import re
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -53,7 +55,8 @@ def general_parser() -> argparse.ArgumentParser:
     """Parser of what stands before or instead of a scenario."""
     parser = _Parser(
         prog=PROGRAM,
-        usage=f"{PROGRAM} SCENARIO [options]\n       {PROGRAM} SCENARIO --help | --list | --version",
+        usage=f"{PROGRAM} SCENARIO [options]\n"
+        f"       {PROGRAM} SCENARIO --help | --list | --version",
         description="Print correct GPU timing code for a scenario. Nothing is run and nothing of"
         " this package is imported by the result.",
         epilog="Exit status: 0 rendered, 2 could not (one line on stderr says why).",
@@ -156,6 +159,9 @@ def _shown(arguments: list[str]) -> list[str]:
 
 def _last_line(scenario: Scenario, chosen: dict[str, Any], output: str | None) -> str:
     file = output or f"FILE.{scenario.language}"
+    if scenario.name.endswith("-callback"):
+        edit = "nothing to edit: import the callback and pass it to the trainer"
+        return _cli.ascii_line(f"{PROGRAM}: {edit}; {scenario.run.replace('FILE', file)}")
     has_work = any(chosen.get(name) for name in ("call", "calls", "kernel", "setup", "setup_file"))
     if scenario.name == "nvtx":
         edit = "replace the demonstration's phases with yours"
@@ -164,9 +170,14 @@ def _last_line(scenario: Scenario, chosen: dict[str, Any], output: str | None) -
     else:
         wanted = "--kernel and --launch" if scenario.language == "cu" else "--setup-file and --call"
         edit = f"runs as it is, on a demonstration; {wanted} time your own"
-    return _cli.ascii_line(
-        f"{PROGRAM}: {edit}; run: {scenario.run.replace('FILE', Path(file).stem if scenario.language == 'cu' else file)}"
-    )
+    return _cli.ascii_line(f"{PROGRAM}: {edit}; run: {_run_line(scenario, chosen, file)}")
+
+
+def _run_line(scenario: Scenario, chosen: dict[str, Any], file: str) -> str:
+    """How to run what was written to `file`, quoted for a shell."""
+    stem = Path(file).stem if scenario.language == "cu" else file
+    words = {"FILE.cu": file, "FILE": stem, "ARCH": chosen.get("arch", "native")}
+    return re.sub(r"FILE\.cu|FILE|ARCH", lambda m: shlex.quote(words[m[0]]), scenario.run)
 
 
 def _listing(known: Iterable[Scenario]) -> str:

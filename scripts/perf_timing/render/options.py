@@ -128,7 +128,7 @@ _CATALOGUE = (
     _option(
         "rotate",
         "NAME,...",
-        "inputs (tensors or modules) to rotate through copies larger than the L2, instead of a flush",
+        "inputs (tensors, modules) to rotate through copies larger than the L2, instead of a flush",
         values.names,
     ),
     _option(

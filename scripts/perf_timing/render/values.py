@@ -1,4 +1,4 @@
-"""Checks of option values, and how a value is written into Python or C++ so that it stays a value."""
+"""Checks of option values, and how a value is written into code so that it stays a value."""
 
 import ast
 import io
