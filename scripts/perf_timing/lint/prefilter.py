@@ -15,7 +15,7 @@ PYTHON_MEASURING = {
     "Timer(": ("Timer(",),
     "perf_counter": ("perf_counter",),
     "monotonic(": ("monotonic(",),
-    "raph": ("CUDAGraph", "cuda.graph", "make_graphed"),
+    "raph": ("CUDAGraph(", "cuda.graph(", "make_graphed"),
     "capture_begin": ("capture_begin",),
     "bench": ("do_bench", "testing.benchmark"),
     "cuda.core": (".record(",),
