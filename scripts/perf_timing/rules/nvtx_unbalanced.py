@@ -1,0 +1,250 @@
+"""A pushed NVTX range stays open on some path.
+
+## What it does
+Follows the paths through each function that both pushes and pops NVTX (or ROCTX) ranges, and
+reports a push that an early `return`, `continue` or `break` leaves without its pop. In C++ it also
+reports a pop that depends on what the push returned.
+
+## Why it misleads
+Push and pop are a stack per thread. One pop that is left out nests every later range one level too
+deep, and each later pop closes the wrong range: from there on the timeline names every phase
+wrongly. What nvtxRangePush returns is negative where no profiler is attached, and no reason not to
+pop.
+
+## Known problems
+Exceptions are not followed. A function that only pushes, or only pops, is left alone; its partner
+may be elsewhere. A condition around nothing but pushes or pops is taken to be the same everywhere.
+
+## Example
+```python
+import torch
+
+for x, y in loader:
+    torch.cuda.nvtx.range_push("step")
+    if x is None:
+        continue
+    model(x).backward()
+    torch.cuda.nvtx.range_pop()
+```
+
+```cuda
+int run(Batch &batch) {
+  nvtxRangePushA("run");
+  if (batch.empty()) return 0;
+  execute(batch);
+  nvtxRangePop();
+  return 1;
+}
+```
+
+## Use instead
+```python
+import torch
+
+for x, y in loader:
+    with torch.cuda.nvtx.range("step"):
+        if x is None:
+            continue
+        model(x).backward()
+```
+
+```cuda
+int run(Batch &batch) {
+  nvtx3::scoped_range range{"run"};
+  if (batch.empty()) return 0;
+  execute(batch);
+  return 1;
+}
+```
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.scopes import Scope, callee_text, last_segment, squeeze
+
+CODE = "TIM602"
+LABEL = "NVTX-UNBALANCED"
+DEFAULT = True
+SEVERITY = "warning"
+LANGUAGES = ("python", "cuda")
+TRIGGER = "nvtx|roctx|NVTX|ROCTX"
+MESSAGE = "the range pushed here is not popped where line {line} leaves by `{exit}`"
+NOTE = (
+    "Use a context manager (nvtx.annotate, torch.cuda.nvtx.range) or a scoped range, or pop before"
+    " every way out; render-timing nvtx does so."
+)
+
+_PUSH = re.compile(
+    r"(^|_)(range_?push|push_?range)\w*$|^(nvtx|roctx)RangePush\w*$|^RangePushC?$", re.I
+)
+_POP = re.compile(r"(^|_)(range_?pop|pop_?range)\w*$|^(nvtx|roctx)RangePop$|^RangePop$", re.I)
+_ENDS = re.compile(r"^(sys\.)?exit$|^os\._exit$|^(std::)?(exit|abort|terminate)$")
+_SKIP = frozenset({"function", "lambda", "class"})
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Pushes that some way out leaves open, and pops that depend on their push."""
+    for scope in source.scopes.all:
+        paths = _Paths()
+        body = scope.body.children if scope.body else scope.node.children
+        if scope.node.kind == "lambda" or not _both(scope):
+            continue
+        paths.run(body, [], 0)
+        for push, way_out in paths.exits.items():
+            if push in paths.popped:
+                node, out = paths.nodes[push], paths.nodes[way_out]
+                text = out.text.partition("\n")[0].strip().rstrip(";")[:30]
+                message = MESSAGE.format(line=out.line, exit=text)
+                yield Report(node, message, related=((out, "left open here"),))
+    yield from _dependent_pops(source)
+
+
+def _both(scope: Scope) -> bool:
+    names = [last_segment(callee_text(n)) for n in scope.nodes if n.kind == "call"]
+    return any(map(_PUSH.search, names)) and any(map(_POP.search, names))
+
+
+@dataclass
+class _Paths:
+    """The ways through one function; nodes are known by their id."""
+
+    exits: dict[int, int] = field(default_factory=dict)  # push -> the way out that leaves it open
+    popped: set[int] = field(default_factory=set)  # pushes that some path pops
+    nodes: dict[int, Node] = field(default_factory=dict)
+    finally_pops: int = 0
+
+    def run(self, nodes: Sequence[Node], stack: list[int], base: int) -> list[int] | None:
+        """The open pushes after `nodes`; None where every path has left. `base`: of the loop."""
+        for node in nodes:
+            after = self._statement(node, stack, base)
+            if after is None:
+                return None
+            stack = after
+        return stack
+
+    def _statement(self, node: Node, stack: list[int], base: int) -> list[int] | None:
+        if node.kind in _SKIP:
+            return stack
+        if node.kind in ("block", "with", "else", "finally", "decl"):
+            return self.run(node.children, stack, base)
+        if node.kind == "if":
+            return self._if(node, stack, base)
+        if node.kind in ("for", "while"):
+            self.run(node.children, list(stack), len(stack))
+            return stack
+        if node.kind in ("try", "switch", "match"):
+            return self._try(node, stack, base)
+        if node.kind == "return":
+            self._calls(node, stack)
+            self._leave(node, stack)
+            return None
+        if node.kind == "jump" and node.text != "pass":
+            self._leave(node, stack[base:])
+            return None
+        if node.kind == "raise":
+            return None
+        return self._calls(node, stack)
+
+    def _leave(self, node: Node, left_open: Sequence[int]) -> None:
+        self.nodes[id(node)] = node
+        kept = left_open[: len(left_open) - self.finally_pops] if self.finally_pops else left_open
+        for push in kept:
+            self.exits.setdefault(push, id(node))
+
+    def _calls(self, node: Node, stack: list[int]) -> list[int] | None:
+        stack = list(stack)
+        for call in node.walk():
+            if call.kind != "call":
+                continue
+            name = last_segment(callee_text(call))
+            if _PUSH.search(name):
+                self.nodes[id(call)] = call
+                stack.append(id(call))
+            elif _POP.search(name) and stack:
+                self.popped.add(stack.pop())
+            elif _ENDS.match(callee_text(call)):
+                return None
+        return stack
+
+    def _if(self, node: Node, stack: list[int], base: int) -> list[int] | None:
+        condition, *rest = node.children or [node]
+        body = [c for c in rest if c.kind not in ("else", "elif")]
+        others = [c for c in rest if c.kind in ("else", "elif")]
+        checked = self._calls(condition, stack)
+        if checked is None:
+            return None
+        if _only_ranges(body) and not others:
+            return self.run(body, checked, base)
+        results = [self.run(body, list(checked), base)]
+        for other in others:
+            if other.kind == "elif":
+                results.append(self._if(other, list(checked), base))
+            else:
+                results.append(self.run(other.children, list(checked), base))
+        if not others or others[-1].kind != "else":
+            results.append(checked)
+        alive = [result for result in results if result is not None]
+        # Where the paths differ, what is open on all of them goes on.
+        return min(alive, key=len) if alive else None
+
+    def _try(self, node: Node, stack: list[int], base: int) -> list[int] | None:
+        last = node.child("finally")
+        pops = sum(
+            bool(_POP.search(last_segment(callee_text(n))))
+            for n in (last.walk() if last else ())
+            if n.kind == "call"
+        )
+        handlers = [c for c in node.children if c.kind in ("except", "case")]
+        self.finally_pops += pops
+        body = [c for c in node.children if c.kind not in ("except", "case", "finally")]
+        after = self.run(body, list(stack), base)
+        for handler in handlers:
+            self.run(handler.children, list(after if after is not None else stack), base)
+        self.finally_pops -= pops
+        if last is None:
+            return after
+        return self.run(last.children, after, base) if after is not None else None
+
+
+def _only_ranges(body: Sequence[Node]) -> bool:
+    """Whether a guarded body does nothing but push and pop."""
+    statements = [s for part in body for s in (part.children if part.kind == "block" else [part])]
+    return bool(statements) and all(
+        s.kind == "call"
+        and (
+            _PUSH.search(last_segment(callee_text(s))) or _POP.search(last_segment(callee_text(s)))
+        )
+        for s in statements
+    )
+
+
+def _dependent_pops(source: SourceFile) -> Iterator[Report]:
+    results = {
+        _result_of(n) for n in source.scopes.calls if _PUSH.search(last_segment(callee_text(n)))
+    }
+    for call in source.scopes.calls:
+        if not _POP.search(last_segment(callee_text(call))):
+            continue
+        for around in call.ancestors():
+            if around.kind in ("function", "lambda"):
+                break
+            if around.kind == "if" and around.children:
+                names = {squeeze(n.text) for n in around.children[0].walk() if n.kind == "name"}
+                if names & (results - {""}):
+                    text = "this pop depends on what the push returned, which is negative where no"
+                    yield Report(call, f"{text} profiler is attached, and is no reason not to pop")
+                    break
+
+
+def _result_of(push: Node) -> str:
+    """The variable or member that takes what a push returns."""
+    parent = push.parent
+    while parent is not None and parent.kind in ("args", "list", "cast"):
+        parent = parent.parent
+    if parent is not None and parent.kind in ("assign", "init") and parent.children:
+        return squeeze(parent.children[0].text).removeprefix("this->")
+    return ""
