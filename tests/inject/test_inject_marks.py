@@ -154,7 +154,6 @@ MARKS = {
         [
             "for batch in _perf_timing.steps(loader):",
             '_perf_timing.phase("backward")',
-            '_perf_timing.phase("other")',
             '_perf_timing.phase("optimizer")',
             '_perf_timing.phase("other")',
         ],
@@ -182,9 +181,72 @@ MARKS = {
         [
             "for batch in _perf_timing.steps(loader):",
             '_perf_timing.phase("backward")',
-            '_perf_timing.phase("body")',
             '_perf_timing.phase("communication")',
             '_perf_timing.phase("body")',
+        ],
+    ),
+    "collectives side by side are one phase": (
+        "import torch.distributed as dist\n"
+        + PLAIN.replace("optimizer", "dist.all_reduce(a)\n    dist.all_reduce(b)\n    optimizer"),
+        [],
+        [
+            "for batch in _perf_timing.steps(loader):",
+            '_perf_timing.phase("backward")',
+            '_perf_timing.phase("communication")',
+            '_perf_timing.phase("body")',
+        ],
+    ),
+    "a copy that is a statement of its own": (
+        PLAIN.replace("loss =", "batch.to(device)\n    loss ="),
+        [],
+        [
+            "for batch in _perf_timing.steps(loader):",
+            "_perf_timing.copy()",
+            "_perf_timing.copied()",
+        ],
+    ),
+    "copies of a loop under no_grad that was picked by line": (
+        """
+        with torch.no_grad():
+            for batch in loader:
+                batch = batch.to(device)
+                model(batch)
+        """,
+        ["--loop", "2"],
+        [
+            "for batch in _perf_timing.steps(loader):",
+            "_perf_timing.copy()",
+            "_perf_timing.copied()",
+        ],
+    ),
+    "a break in an exception handler drops the step": (
+        """
+        while True:
+            try:
+                x = next(it)
+                model(x).backward()
+                optimizer.step()
+            except StopIteration:
+                break
+        """,
+        [],
+        [
+            "_perf_timing.start()",
+            "_perf_timing.step()",
+            "x = _perf_timing.fetched(_perf_timing.fetch(), next(it))",
+            "_perf_timing.done()",
+        ],
+    ),
+    "the loader of a generator that logs, under enumerate": (
+        """
+        for i, (x, y) in enumerate(logger.log_every(loader, 20)):
+            loss_scaler(model(x), optimizer)
+        """,
+        ["--phases"],
+        [
+            "for i, (x, y) in enumerate(logger.log_every(_perf_timing.steps(loader), 20)):",
+            '_perf_timing.phase("backward")',
+            '_perf_timing.phase("other")',
         ],
     ),
     "items are counted as soon as their names are bound": (

@@ -162,24 +162,24 @@ def _remove(chosen: argparse.Namespace, original: Any) -> int:
 
 
 def _inject(chosen: argparse.Namespace, original: Any) -> tuple[Any, str]:
-    from perf_timing.inject import block, edit, facts, loops, marks, syntax
+    from perf_timing.inject import block, edit, facts, loops, marks, plan, syntax
 
     if edit.is_instrumented(original):
         raise UserError(f"{chosen.file} is instrumented already; --remove takes it out first")
-    if marks.NAME in original.text:
-        raise UserError(f"{chosen.file} uses the name {marks.NAME} itself; rename it first")
+    if plan.NAME in original.text:
+        raise UserError(f"{chosen.file} uses the name {plan.NAME} itself; rename it first")
     items = _items(chosen.items)
     finder = loops.Finder(original, syntax.Syntax(original), facts.collect(original))
     candidate = loops.choose(finder, chosen.loop)
     communication = _is_distributed(original.text)
-    options = marks.Options(chosen.phases or chosen.nvtx, communication, items)
-    plan = marks.Marker(finder, candidate, options).mark()
+    options = plan.Options(chosen.phases or chosen.nvtx, communication, items)
+    planned = marks.plan(finder, candidate, options)
     timing = not chosen.nvtx or chosen.phases or chosen.timing
     settings = _settings(chosen, candidate.loop.lineno, items) if timing else {}
     text = block.render(original.digest(), settings, timing=timing, nvtx=chosen.nvtx)
-    result = edit.inject(original, plan, text)
+    result = edit.inject(original, planned, text)
     where = loops.describe(original, candidate)
-    parts = [where, *plan.notes, *(f"warning: {warning}" for warning in plan.warnings)]
+    parts = [where, *planned.notes, *(f"warning: {warning}" for warning in planned.warnings)]
     return result, "; ".join(dict.fromkeys(parts))
 
 

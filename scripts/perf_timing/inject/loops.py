@@ -176,7 +176,9 @@ class Finder:
                     inner.append(other)
                 if any(other in self.loops and self._steps_itself(other) for other in inner):
                     continue
-                if not self._in_no_grad(fact):
+                if not any(
+                    b.start <= fact.start < b.end for b in self.facts.within(start, end, "no-grad")
+                ):
                     return True
         return False
 
@@ -281,11 +283,32 @@ class Finder:
                         break
         return list(dict.fromkeys(extents))
 
-    def _in_no_grad(self, fact: Fact) -> bool:
-        return any(
-            block.start <= fact.start and fact.end <= block.end
-            for block in self.facts.of("no-grad")
-        )
+    def is_evaluation(self, fact: Fact, extent: tuple[int, int], loop: Loop) -> bool:
+        """Whether a fact inside `extent` belongs to an evaluation there, not to the step.
+
+        That is: it lies without gradients, or in a loop over other data than that of `loop`.
+        """
+        for block in self.facts.within(*extent, "no-grad"):
+            if block.start <= fact.start and fact.end <= block.end:
+                return True
+        for inner in self.syntax.loops_around(self.node(fact)):
+            if inner is loop:
+                break
+            inside = self.syntax.body_extent(inner)
+            if extent[0] <= inside[0] and self._iterates_data(inner):
+                works = any(self.facts.within(*inside, *WORK))
+                if not works and not self.moves_only(inner):
+                    return True
+        return False
+
+    def moves_only(self, loop: Loop) -> bool:
+        """A loop that only moves things: `for k in batch: batch[k] = batch[k].to(device)`."""
+        copies = self.facts.of("copy")
+        for statement in loop.body:
+            start, end = self.source.start(statement), self.source.end(statement)
+            if not any(start <= copy.start and copy.end <= end for copy in copies):
+                return False
+        return isinstance(loop, ast.For)
 
 
 def choose(finder: Finder, line: int | None) -> Candidate:

@@ -95,3 +95,12 @@ class Syntax:
 
     def body_extent(self, owner: Loop | Function) -> tuple[int, int]:
         return self.source.start(owner.body[0]), self.source.end(owner.body[-1])
+
+    def follows(self, first: ast.stmt, second: ast.stmt) -> bool:
+        """Whether `second` is the next statement after `first` in one block."""
+        parent = self._parents[first]
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(parent, name, None)
+            if isinstance(block, list) and first in block:
+                return block[block.index(first) + 1 :][:1] == [second]
+        return False
