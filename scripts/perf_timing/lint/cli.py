@@ -49,10 +49,10 @@ A comment `# lint-timing: ignore[rule-name] reason` silences a rule for a statem
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; see `perf_timing.lint.main`."""
-    return _cli.run_command(PROGRAM, lambda: _run(_parser().parse_args(argv)))
+    return _cli.run_command(PROGRAM, lambda: _run(build_parser().parse_args(argv)))
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description=_DESCRIPTION,
