@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import pytest
 import yaml
-
 from perf_timing.lint.catalog import SECTIONS, Rule, load_rules
 from perf_timing.lint.check import check
 from perf_timing.lint.model import Finding, Unit

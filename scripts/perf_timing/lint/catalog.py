@@ -1,6 +1,7 @@
 """Loads the rules: every file of perf_timing/rules, of either kind, as one `Rule`."""
 
 import importlib
+import itertools
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -75,7 +76,7 @@ def load_rules() -> tuple[Rule, ...]:
         _load_module(path) for path in sorted(RULES.glob("*.py")) if not path.name.startswith("_")
     ]
     rules.sort(key=lambda rule: rule.code)
-    for one, two in zip(rules, rules[1:]):  # noqa: B905
+    for one, two in itertools.pairwise(rules):
         if one.code == two.code:
             raise UserError(f"{one.path.name} and {two.path.name} share the code {one.code}")
     return tuple(rules)

@@ -114,7 +114,7 @@ def _readable(unit: Unit, message: str) -> str:
 def _pattern_finding(
     unit: Unit, lines: facts.LineIndex, match: astgrep.Match, rule: Rule, pattern: Pattern
 ) -> Finding:
-    fixes = ()
+    fixes: tuple[Fix, ...] = ()
     changed = unit.text[match.replacement_start : match.replacement_end]
     if match.replacement is not None and changed.isascii():
         safe = rule.fix == "safe"

@@ -95,7 +95,10 @@ class Devices:
     def _variable(self, node: Node, key: str, scope: Scope, depth: int) -> str:
         pairs = self.scopes.assignments(key, scope)
         before = [pair for pair in pairs if pair[0].end <= node.start]
-        found = [self.of(value, self.scopes.scope_of(value), depth) for _, value in (before or pairs)[-3:]]
+        found = [
+            self.of(value, self.scopes.scope_of(value), depth)
+            for _, value in (before or pairs)[-3:]
+        ]
         if not found:
             loop_value = self._iterated(key, scope, node)
             if loop_value is not None:
@@ -123,7 +126,12 @@ class Devices:
         return None
 
     def _moved_in_place(self, key: str) -> bool:
-        return bool(re.search(rf"(?<![\w.]){re.escape(key)}\s*\.\s*(cuda\(|to\(\s*[\"']?(cuda|device))", self.scopes.tree.text))
+        return bool(
+            re.search(
+                rf"(?<![\w.]){re.escape(key)}\s*\.\s*(cuda\(|to\(\s*[\"']?(cuda|device))",
+                self.scopes.tree.text,
+            )
+        )
 
     def _call(self, node: Node, scope: Scope, depth: int) -> str:
         callee = callee_text(node)
@@ -206,7 +214,11 @@ class Devices:
             device = given[0]
         function = node.children[0]
         if device is None or is_dtype(device.text):
-            return self.of(function, scope, depth) if function.kind == "attribute" else self._receiver(function, scope, depth)
+            return (
+                self.of(function, scope, depth)
+                if function.kind == "attribute"
+                else self._receiver(function, scope, depth)
+            )
         return self.device_argument(device, scope, depth)
 
     def device_argument(self, device: Node, scope: Scope, depth: int = 0) -> str:
@@ -244,7 +256,9 @@ class Devices:
                 if head and re.search(rf"\b{key}\b[^,]*=\s*[\"'](cuda|xpu|hpu|mps)", head.text):
                     return DEVICE
                 passed = self.scopes.argument_values(around, key)
-                found = [self.device_argument(v, self.scopes.scope_of(v), depth + 1) for v in passed[:4]]
+                found = [
+                    self.device_argument(v, self.scopes.scope_of(v), depth + 1) for v in passed[:4]
+                ]
                 return self.join(found) if found else UNKNOWN
         for _, value in pairs:
             if value.kind in ("name", "call"):
@@ -258,6 +272,10 @@ class Devices:
 
 def is_dtype(text: str) -> bool:
     """Whether an argument of `.to()` names a type and not a device."""
-    return bool(re.search(r"dtype|float|half|bf16|bfloat|fp16|fp32|fp8|\bint|uint|\bbool|double|complex|channels_last|memory_format", text)) and not re.search(
-        r"device|cuda", text
-    )
+    return bool(
+        re.search(
+            r"dtype|float|half|bf16|bfloat|fp16|fp32|fp8|\bint|uint|\bbool|double"
+            r"|complex|channels_last|memory_format",
+            text,
+        )
+    ) and not re.search(r"device|cuda", text)

@@ -61,7 +61,7 @@ class Helpers:
 class SourceFile:
     """One file as the rules see it."""
 
-    def __init__(self, unit: Unit, tree: Tree, helpers: Helpers = Helpers()) -> None:  # noqa: B008
+    def __init__(self, unit: Unit, tree: Tree, helpers: Helpers = Helpers()) -> None:
         self.unit = unit
         self.helpers = helpers
         self.tree = tree
@@ -117,10 +117,23 @@ class SourceFile:
             statements += [self.statement(use) for use in self.uses(name, region.scope)]
         if region.kind == "clock" and region.delta is region.end and region.end.kind == "call":
             names = re.findall(r"\w+", region.end.text)[1:]
-            statements += [self.statement(u) for n in names for u in self.uses(n, region.scope) if u.start > region.end.end]
+            statements += [
+                self.statement(u)
+                for n in names
+                for u in self.uses(n, region.scope)
+                if u.start > region.end.end
+            ]
         for statement in statements:
-            if statement.end - statement.start < 600 and statement.kind not in ("if", "for", "with", "while", "try"):
-                parts += [c.text for c in statement.walk() if c.kind == "string" and len(c.text) < 80]
+            if statement.end - statement.start < 600 and statement.kind not in (
+                "if",
+                "for",
+                "with",
+                "while",
+                "try",
+            ):
+                parts += [
+                    c.text for c in statement.walk() if c.kind == "string" and len(c.text) < 80
+                ]
         return " ".join([*parts, *names])
 
     def _results(self, region: Region) -> list[str]:
@@ -130,7 +143,11 @@ class SourceFile:
                 names.append(target_key(node.children[0]))
             if node.kind == "call" and re.search(r"EventElapsedTime", callee_text(node)):
                 names += [base_name(a.text) for a in positional(node)[:1]]
-            if node.kind == "call" and last_segment(callee_text(node)) in ("append", "update", "add"):
+            if node.kind == "call" and last_segment(callee_text(node)) in (
+                "append",
+                "update",
+                "add",
+            ):
                 names.append(callee_text(node))
             if node.kind in ("block", "module", "function"):
                 break
@@ -152,7 +169,11 @@ class SourceFile:
 
     def means_host_time(self, region: Region) -> bool:
         """Whether the names say that host time (launch, compile, load...) is what is measured."""
-        return bool(words.INTENT_NOT_GPU.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.intent(region))))
+        if region.kind == "event":
+            return False
+        return bool(
+            words.INTENT_NOT_GPU.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.intent(region)))
+        )
 
 
 __all__ = ["Report", "SourceFile"]

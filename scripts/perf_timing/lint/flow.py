@@ -86,7 +86,12 @@ class Flow:
         function = None
         if node.kind == "call":
             function = self.scopes.called_function(node, scope)
-        if function is not None and not self._compiled(function) and not function.is_kernel and not any("cuda.reduce" in d.text for d in function.decorators):
+        if (
+            function is not None
+            and not self._compiled(function)
+            and not function.is_kernel
+            and not any("cuda.reduce" in d.text for d in function.decorators)
+        ):
             inner = self.steps(function, depth + 1)
             if inner or not self.roles.of(node, scope) & {r.WORK}:
                 yield from self._at(inner, node, function)
@@ -113,8 +118,7 @@ class Flow:
 
     def _compiled(self, function: Scope) -> bool:
         return any(
-            re.search(r"\bjit\b|pmap|cuda\.jit|torch\.compile", d.text)
-            for d in function.decorators
+            re.search(r"\bjit\b|pmap|cuda\.jit|torch\.compile", d.text) for d in function.decorators
         )
 
     def _parameter(self, node: Node, scope: Scope, depth: int) -> list[Step] | None:
@@ -124,7 +128,7 @@ class Flow:
             return None
         name = squeeze(function.text)
         owner = next((s for s in scope.enclosing() if name in s.parameters), None)
-        if owner is None or self.scopes.assignments(name, scope) and owner is not scope:
+        if owner is None or (self.scopes.assignments(name, scope) and owner is not scope):
             return None
         values = self.passed(owner, name)
         choices = [self._choice(value, node, depth) for value in values]
@@ -146,7 +150,8 @@ class Flow:
         calls = [n for n in scope.nodes if n.kind == "call"] if scope else []
         names = [self.scopes.resolve(callee_text(call)) for call in calls]
         return bool(names) and all(
-            name.partition(".")[0] in words.HOST_MODULES or name in words.HOST_CALLS for name in names
+            name.partition(".")[0] in words.HOST_MODULES or name in words.HOST_CALLS
+            for name in names
         )
 
     def passed(self, owner: Scope, name: str) -> list[Node | Scope]:
@@ -194,7 +199,12 @@ class Flow:
         """Steps at entry and exit of a context manager that the file defines."""
         name = last_segment(callee_text(call))
         methods = self.scopes.classes.get(name, [])
-        enter = [s for m in methods if m.name in ("__init__", "__enter__") for s in self.steps(m, depth + 1)]
+        enter = [
+            s
+            for m in methods
+            if m.name in ("__init__", "__enter__")
+            for s in self.steps(m, depth + 1)
+        ]
         leave = [s for m in methods if m.name == "__exit__" for s in self.steps(m, depth + 1)]
         function = self.scopes.called_function(call, scope)
         if function is not None and not function.class_name:
@@ -241,7 +251,9 @@ class Flow:
         if owner is None or owner.kind != "if":
             return False
         conditions = [owner.children[0].text]
-        conditions += [c.children[0].text for c in owner.children if c.kind == "elif" and c.children]
+        conditions += [
+            c.children[0].text for c in owner.children if c.kind == "elif" and c.children
+        ]
         return any(device_condition(text) for text in conditions)
 
 
@@ -249,10 +261,16 @@ def host_condition(text: str) -> bool:
     """A condition that holds where there is no device."""
     text = squeeze(text)
     return bool(
-        re.search(r"==[\"']cpu[\"']|[\"']cpu[\"']in|is_cpu|use_cpu|startswith\([\"']cpu", text)
-        and not re.search(r"!=|notin|not[(\w]|or", text)
+        (
+            re.search(r"==[\"']cpu[\"']|[\"']cpu[\"']in|is_cpu|use_cpu|startswith\([\"']cpu", text)
+            and not re.search(r"!=|notin|not[(\w]|or", text)
+        )
         or re.search(r"^not[\w.]*(cuda\.)?is_available\(\)$|^not\w*(use_)?(cuda|gpu)\w*$", text)
-        or re.search(r"!=[\"'](cuda|gpu)[\"']|!\w*(cuda|gpu)", text) and "cpu" not in text and "mps" not in text
+        or (
+            re.search(r"!=[\"'](cuda|gpu)[\"']|!\w*(cuda|gpu)", text)
+            and "cpu" not in text
+            and "mps" not in text
+        )
     )
 
 
@@ -262,9 +280,15 @@ def device_condition(text: str) -> bool:
     if re.search(r"!=|^not|notin", text):
         return bool(re.search(r"!=[\"']cpu[\"']", text))
     return bool(
-        re.search(r"==[\"'](cuda|gpu|mps|xpu)[\"']|[\"'](cuda|mps|xpu|gpu)[\"']in|startswith\([\"']cuda", text)
+        re.search(
+            r"==[\"'](cuda|gpu|mps|xpu)[\"']|[\"'](cuda|mps|xpu|gpu)[\"']in|startswith\([\"']cuda",
+            text,
+        )
         or re.search(r"(cuda|xpu|mps)\.is_available\(\)", text)
-        or re.search(r"is_cuda|use_cuda|use_gpu|on_gpu|is_gpu|cuda_available|has_cuda|torch_device_is_cuda", text)
+        or re.search(
+            r"is_cuda|use_cuda|use_gpu|on_gpu|is_gpu|cuda_available|has_cuda|torch_device_is_cuda",
+            text,
+        )
     )
 
 
@@ -281,9 +305,7 @@ def pending(steps: Iterable[Step]) -> Step | None:
     for step in steps:
         if step.works:
             left = step
-        elif step.waits:
-            left = None
-        elif r.HARNESS in step.roles:
+        elif step.waits or r.HARNESS in step.roles:
             left = None
     return left
 

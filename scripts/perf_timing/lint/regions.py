@@ -4,7 +4,7 @@ A clock region is found from the difference of two clock values: the readings ar
 names back to the calls, through attributes (`self.t0`), keys (`times["start"]`), scaled values and
 helpers of the file that return a time. A difference whose readings lie in two functions is a timer:
 its regions are where the file uses it (`with Timer():`, `timer.start() ... timer.stop()`), and
-between the hooks of a framework. An event region is found from the call that reads the elapsed time.
+between the hooks of a framework. An event region is found from the elapsed-time call.
 A value that is assigned again later in the loop is read in the next iteration (`end = time.time()`
 at the end of the body): the region then goes around the loop.
 """
@@ -22,8 +22,8 @@ from perf_timing.lint.scopes import (
     Scope,
     Scopes,
     base_name,
-    callee_text,
     call_args,
+    callee_text,
     common_loop,
     last_segment,
     loop_body,
@@ -70,11 +70,13 @@ class Region:
         if self.kind != "clock" or self.carried or self.timer is not None or self.hooked:
             return False
         around = {id(loop) for loop in loops_around(self.start)}
-        return any(id(loop) not in around and loop.kind != "comp" for loop in loops_around(self.delta))
+        return any(
+            id(loop) not in around and loop.kind != "comp" for loop in loops_around(self.delta)
+        )
 
     @cached_property
     def wraps_measurement(self) -> bool:
-        """Whether a helper that runs inside takes times itself: this is the run time of a program."""
+        """Whether a helper that runs inside takes times itself: the run time of a program."""
         taken = {r.CLOCK, r.RECORD, r.ELAPSED}
         readings = {id(self.start), id(self.end)}
         return any(s.helpers and s.roles & taken and id(s.site) not in readings for s in self.steps)
@@ -150,11 +152,23 @@ class Regions:
             return node
         callee = callee_text(node)
         short = last_segment(callee)
-        if short in ("float", "int", "double", "timestamp", "time_since_epoch", "count", "time_point_cast", "static_cast", "round"):
+        if short in (
+            "float",
+            "int",
+            "double",
+            "timestamp",
+            "time_since_epoch",
+            "count",
+            "time_point_cast",
+            "static_cast",
+            "round",
+        ):
             for part in (*positional(node), *node.children[:1]):
                 inner = part.children[0] if part.kind == "attribute" and part.children else part
                 if inner.kind == "name" and inner is node.children[0] and "." in inner.text:
-                    return self._clock_name(squeeze(inner.text).rpartition(".")[0], node, scope, depth)
+                    return self._clock_name(
+                        squeeze(inner.text).rpartition(".")[0], node, scope, depth
+                    )
                 found = self.clock_of(inner, scope, depth + 1) if inner.kind != "args" else None
                 if found is not None:
                     return found
@@ -175,7 +189,11 @@ class Regions:
         return {}
 
     def _returns_clock(self, function: Scope) -> bool:
-        if function.node.kind == "lambda" and function.body is not None and function.body.kind != "block":
+        if (
+            function.node.kind == "lambda"
+            and function.body is not None
+            and function.body.kind != "block"
+        ):
             return self.clock_of(function.body, function) is not None
         for node in function.nodes:
             if node.kind == "return" and node.children:
@@ -215,9 +233,12 @@ class Regions:
         return found
 
     def _filled(self, key: str, at: Node, scope: Scope) -> Node | None:
-        calls = [c for c in self._fillers.get(base_name(key), []) if self.scopes.scope_of(c) is scope]
+        calls = [
+            c for c in self._fillers.get(base_name(key), []) if self.scopes.scope_of(c) is scope
+        ]
         before = [c for c in calls if c.end <= at.start]
-        return (before or calls or [None])[-1]
+        found = before or calls
+        return found[-1] if found else None
 
     # Regions
 
@@ -227,7 +248,9 @@ class Regions:
         found: dict[tuple[int, int, int], Region] = {}
         for region in (*self._clock_regions(), *self._library_regions(), *self._event_regions()):
             region.steps = self._steps(region)
-            found.setdefault((region.start.start, region.end.start, region.scope.node.start), region)
+            found.setdefault(
+                (region.start.start, region.end.start, region.scope.node.start), region
+            )
         return sorted(found.values(), key=lambda g: (g.end.start, g.start.start))
 
     def _steps(self, region: Region) -> list[Step]:
@@ -254,14 +277,16 @@ class Regions:
     def _is_deadline(self, delta: Node) -> bool:
         """Whether the difference is only compared: a time limit and not a measurement."""
         for parent in delta.ancestors():
-            if parent.kind == "compare" or (parent.kind == "binary" and self.operator(parent)[:1] in ("<", ">")):
+            if parent.kind == "compare" or (
+                parent.kind == "binary" and self.operator(parent)[:1] in ("<", ">")
+            ):
                 return self.operator(parent)[:2] not in ("<<", ">>")
             if parent.kind not in ("binary", "args", "call", "attribute"):
                 return False
         return False
 
     def _clock_regions(self) -> Iterator[Region]:
-        for delta, start, end, scope in self.deltas:
+        for delta, start, end, _scope in self.deltas:
             if end is start and not self._is_carried(delta, start, end):
                 continue
             where_start, where_end = self.scopes.scope_of(start), self.scopes.scope_of(end)
@@ -278,11 +303,18 @@ class Regions:
         later = self._later_start(delta, end, scope)
         loop = common_loop(end, later) if later is not None else None
         body = loop_body(loop) if loop is not None else None
-        if later is not None and body is not None and (start is end or not any(x is loop for x in loops_around(start))):
+        if (
+            later is not None
+            and body is not None
+            and (start is end or not any(x is loop for x in loops_around(start)))
+        ):
             spans = ((later.end, body.end), (body.start, end.end))
             yield Region("clock", scope, later, end, end, delta, spans, carried=True)
         elif start.start < end.start:
-            function_yield = next((n for n in scope.nodes if n.kind == "yield" and start.end < n.start < end.start), None)
+            function_yield = next(
+                (n for n in scope.nodes if n.kind == "yield" and start.end < n.start < end.start),
+                None,
+            )
             region = Region("clock", scope, start, end, end, delta, ((start.end, end.end),))
             if function_yield is not None:
                 yield from self._generator(region, function_yield)
@@ -299,7 +331,9 @@ class Regions:
 
     def _generator(self, region: Region, point: Node) -> Iterator[Region]:
         """A function with `yield` between its readings: the region is each block that uses it."""
-        tail = [s for s in self.flow.steps(region.scope) if point.end < s.position <= region.end.end]
+        tail = [
+            s for s in self.flow.steps(region.scope) if point.end < s.position <= region.end.end
+        ]
         for with_node, _item, scope in self._with_sites(region.scope.short_name):
             body = with_node.child("block")
             if body is not None:
@@ -317,24 +351,53 @@ class Regions:
                 if node.kind == "with":
                     for item in node.children:
                         call = item.children[0] if item.kind == "item" and item.children else None
-                        if call is not None and call.kind == "call" and last_segment(callee_text(call)) == name:
+                        if (
+                            call is not None
+                            and call.kind == "call"
+                            and last_segment(callee_text(call)) == name
+                        ):
                             yield node, item, scope
 
-    def _timer(self, delta: Node, start: Node, end: Node, first: Scope, last: Scope) -> Iterator[Region]:
+    def _timer(
+        self, delta: Node, start: Node, end: Node, first: Scope, last: Scope
+    ) -> Iterator[Region]:
         """Readings in two functions: regions where the file uses them, one after the other."""
-        tail = [s for s in self.flow.steps(last) if s.position <= end.end and r.CLOCK not in s.roles]
+        tail = [
+            s for s in self.flow.steps(last) if s.position <= end.end and r.CLOCK not in s.roles
+        ]
         if first.class_name and first.class_name == last.class_name:
             if last.name == "__exit__":
                 for with_node, _item, scope in self._with_sites(first.class_name):
                     body = with_node.child("block")
                     if body is not None:
-                        yield self._used(delta, start, end, scope, (body.start, body.end), last, tail)
+                        yield self._used(
+                            delta, start, end, scope, (body.start, body.end), last, tail
+                        )
                 return
             yield from self._start_stop(delta, start, end, first, last, tail)
         if self._hooks(first, last):
-            yield Region("clock", last, start, end, end, delta, ((last.node.start, end.end),), hooked=True, timer=last)
+            yield Region(
+                "clock",
+                last,
+                start,
+                end,
+                end,
+                delta,
+                ((last.node.start, end.end),),
+                hooked=True,
+                timer=last,
+            )
 
-    def _used(self, delta: Node, start: Node, end: Node, scope: Scope, span: tuple[int, int], last: Scope, tail: list[Step]) -> Region:
+    def _used(
+        self,
+        delta: Node,
+        start: Node,
+        end: Node,
+        scope: Scope,
+        span: tuple[int, int],
+        last: Scope,
+        tail: list[Step],
+    ) -> Region:
         self._tails[(span[0], end.start)] = tail
         return Region("clock", scope, start, end, end, delta, (span,), timer=last)
 
@@ -342,7 +405,9 @@ class Regions:
         """What a timer does between the end of the measured code and its closing reading."""
         return self._tails.get((region.spans[0][0], region.end.start), [])
 
-    def _start_stop(self, delta: Node, start: Node, end: Node, first: Scope, last: Scope, tail: list[Step]) -> Iterator[Region]:
+    def _start_stop(
+        self, delta: Node, start: Node, end: Node, first: Scope, last: Scope, tail: list[Step]
+    ) -> Iterator[Region]:
         stops = self._method_sites(last)
         for call in self._method_sites(first):
             receiver = callee_text(call).rpartition(".")[0]
@@ -358,11 +423,15 @@ class Regions:
         owners = [m for m in self.scopes.functions.get(method.short_name, []) if m.class_name]
         for call in self.scopes.calls_by_name.get(method.short_name, []):
             callee = callee_text(call)
-            if "." not in callee or callee.startswith("self.") and "." not in callee[5:]:
+            if "." not in callee or (callee.startswith("self.") and "." not in callee[5:]):
                 continue
             scope = self.scopes.scope_of(call)
             target = self.scopes.called_function(call, scope)
-            if target is method or (target is None and len(owners) == 1 and method.short_name not in ("start", "stop", "get")):
+            if target is method or (
+                target is None
+                and len(owners) == 1
+                and method.short_name not in ("start", "stop", "get")
+            ):
                 found.append(call)
         return found
 
@@ -374,7 +443,10 @@ class Regions:
         if begin and finish and begin[1] == finish[1]:
             return bool(re.search(r"batch|step|predict|validation|test", begin[1]))
         text = self.scopes.tree.text
-        outer = [scope.parent.name if scope.parent and scope.parent.name else scope.name for scope in (first, last)]
+        outer = [
+            scope.parent.name if scope.parent and scope.parent.name else scope.name
+            for scope in (first, last)
+        ]
         return all(outer) and bool(
             re.search(rf"register_forward_pre_hook\(.*\b{outer[0]}\b", text)
             and re.search(rf"register_forward_hook\(.*\b{outer[1]}\b", text)
@@ -392,7 +464,9 @@ class Regions:
             later = [c for c in stops if c.start > call.end and self.scopes.scope_of(c) is scope
                      and squeeze((call_args(c) or c).text) == key]  # fmt: skip
             if later:
-                yield Region("clock", scope, call, later[0], later[0], later[0], ((call.end, later[0].end),))
+                yield Region(
+                    "clock", scope, call, later[0], later[0], later[0], ((call.end, later[0].end),)
+                )
 
     def _library_regions(self) -> Iterator[Region]:
         for scope in self.scopes.all:
@@ -417,12 +491,19 @@ class Regions:
         if full in ("timeit.timeit", "timeit.repeat"):
             given = positional(node)
             statement = given[0] if given else None
-        elif full.endswith((".timeit", ".repeat", ".autorange")) and "timeit.Timer" in self.scopes.tree.text:
+        elif (
+            full.endswith((".timeit", ".repeat", ".autorange"))
+            and "timeit.Timer" in self.scopes.tree.text
+        ):
             maker = node.children[0]
             inner = maker.children[0] if maker.kind == "attribute" and maker.children else None
             if inner is None and maker.kind == "name":
                 inner = self.scopes.definition(node, squeeze(maker.text).rpartition(".")[0], scope)
-            if inner is not None and inner.kind == "call" and self.scopes.resolve(callee_text(inner)) == "timeit.Timer":
+            if (
+                inner is not None
+                and inner.kind == "call"
+                and self.scopes.resolve(callee_text(inner)) == "timeit.Timer"
+            ):
                 given = positional(inner)
                 statement = given[0] if given else None
         function = self.scopes.callable_value(statement, scope) if statement is not None else None
@@ -433,7 +514,9 @@ class Regions:
     def _google(self, node: Node, scope: Scope) -> Iterator[Region]:
         body = loop_body(node)
         header = node.tree.text[node.start : body.start] if body else ""
-        if body is None or not re.search(r":\s*\*?\s*state\s*\)|state\w*(\.|->)KeepRunning", header):
+        if body is None or not re.search(
+            r":\s*\*?\s*state\s*\)|state\w*(\.|->)KeepRunning", header
+        ):
             return
         if re.search(r"SetIterationTime|UseManualTime", node.tree.text):
             return
@@ -445,7 +528,11 @@ class Regions:
         found = []
         for scope in self.scopes.all:
             for node in scope.nodes:
-                if node.kind == "call" and _HARNESS_LIKE.search(callee_text(node)) and self._is_harness(node, scope):
+                if (
+                    node.kind == "call"
+                    and _HARNESS_LIKE.search(callee_text(node))
+                    and self._is_harness(node, scope)
+                ):
                     for value in positional(node)[:3]:
                         function = self.scopes.callable_value(value, scope)
                         if function is not None and not function.is_kernel:
@@ -459,7 +546,9 @@ class Regions:
         if r.HARNESS in self.roles.of(node, scope):
             return True
         short = last_segment(callee_text(node))
-        return bool(re.match(r"(bench(mark)?|profile|measure|time|timed)(_\w+)?$", short)) and short not in ("time_ns", "time")
+        return bool(
+            re.match(r"(bench(mark)?|profile|measure|time|timed)(_\w+)?$", short)
+        ) and short not in ("time_ns", "time")
 
     # Events
 
@@ -494,7 +583,11 @@ class Regions:
     def _aliases(self, key: str, node: Node, scope: Scope) -> list[str]:
         found = []
         for parent in node.ancestors():
-            heads = [c for c in parent.children if c.kind == "comp_for"] if parent.kind == "comp" else [parent]
+            heads = (
+                [c for c in parent.children if c.kind == "comp_for"]
+                if parent.kind == "comp"
+                else [parent]
+            )
             if parent.kind in ("for", "comp"):
                 for head in heads:
                     if len(head.children) >= 2:
@@ -503,7 +596,11 @@ class Regions:
         for call in self.scopes.calls_by_name.get("append", []):
             args = positional(call)
             if args and callee_text(call) == f"{base}.append":
-                if mark and args[0].kind in ("tuple", "list") and abs(int(index)) < len(args[0].children):
+                if (
+                    mark
+                    and args[0].kind in ("tuple", "list")
+                    and abs(int(index)) < len(args[0].children)
+                ):
                     found.append(self._event_key(args[0].children[int(index)]))
                 elif not mark and args[0].kind == "name":
                     found.append(self._event_key(args[0]))
@@ -521,7 +618,11 @@ class Regions:
                         return [self._event_key(given[number])]
                     return [f"{self._event_key(iterable)}#{number}"]
         elif squeeze(target.text) == key:
-            return [self._event_key(given[0] if callee in ("reversed", "list", "tqdm") and given else iterable)]
+            return [
+                self._event_key(
+                    given[0] if callee in ("reversed", "list", "tqdm") and given else iterable
+                )
+            ]
         return []
 
     @cached_property
@@ -612,7 +713,9 @@ class Regions:
                 continue
             one, two = self.scopes.scope_of(start), self.scopes.scope_of(end)
             if one is two and start.start < end.start:
-                yield Region("event", one, start, end, pair.call, pair.call, ((start.end, end.start),))
+                yield Region(
+                    "event", one, start, end, pair.call, pair.call, ((start.end, end.start),)
+                )
 
 
 class _Receiver(Node):

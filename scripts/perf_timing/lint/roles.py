@@ -46,7 +46,8 @@ LIKELY = "likely"  # beside WORK: by its name and the file, not by its operands
 
 # What these modules do is not device work, whatever their arguments.
 _RUNTIME = (
-    "torch.cuda.", "torch.xpu.", "torch.mps.", "torch.accelerator.", "torch.backends", "torch.profiler",
+    "torch.cuda.", "torch.xpu.", "torch.mps.", "torch.accelerator.", "torch.backends",
+    "torch.profiler",
     "torch.optim", "nvtx.", "cupy.cuda.", "torch.npu.", "torch.hpu.",
 )  # fmt: skip
 
@@ -67,7 +68,11 @@ class Roles:
         self.devices = devices
         self.python = scopes.language == "python"
         self.evidence = bool(words.DEVICE_EVIDENCE[scopes.language].search(scopes.tree.text))
-        self.libraries = set(re.findall(r"\b(torch|cupy|jax|mlx|numba|triton|tensorflow|cutlass|flax)\b", scopes.tree.text))
+        self.libraries = set(
+            re.findall(
+                r"\b(torch|cupy|jax|mlx|numba|triton|tensorflow|cutlass|flax)\b", scopes.tree.text
+            )
+        )
         self._known: dict[int, frozenset[str]] = {}
         self._macros: dict[str, str] = {}
         if not self.python:
@@ -150,28 +155,52 @@ class Roles:
             return {READ, JOIN}
         if short == "get" and "." in callee and not positional(node):
             return {READ} if "cupy" in self.libraries else {READ, JOIN}
-        if short in words.READ_NAMES and ("." in callee or short in ("to_python_float", "device_get")):
+        if short in words.READ_NAMES and (
+            "." in callee or short in ("to_python_float", "device_get")
+        ):
             return self._read(node, full, short, scope)
         if short in ("decode", "convert_ids_to_tokens") and "token" in callee:
             return {READ}
-        if re.search(r"(^|_)(transfer|to_device|to_dev|to_gpu|move_to|send_to_device|batch_to_device)(_|$)", short) and "." not in callee:
+        if (
+            re.search(
+                r"(^|_)(transfer|to_device|to_dev|to_gpu|move_to|send_to_device"
+                r"|batch_to_device)(_|$)",
+                short,
+            )
+            and "." not in callee
+        ):
             host = any(a.kind == "string" and "cpu" in a.text for a in positional(node))
             return {READ, COPY} if host else {COPY, READ, UPLOAD}
         if callee in ("wait", "fence", "drain", "barrier", "finish") and not positional(node):
             return {WAIT}
         if short == "to" and "." in callee:
             return self._move(node, scope)
-        if short in ("cuda", "xpu", "to_device") and "." in callee and not callee.startswith("torch.cuda"):
+        if (
+            short in ("cuda", "xpu", "to_device")
+            and "." in callee
+            and not callee.startswith("torch.cuda")
+        ):
             return self._upload(node, scope)
         if short in ("device_put", "asarray") and full.startswith(("jax.", "cupy.")):
             return {COPY}
-        if full in ("numpy.asarray", "numpy.array", "cupy.asnumpy", "torch.save", "numpy.save", "numpy.testing.assert_allclose"):
+        if full in (
+            "numpy.asarray",
+            "numpy.array",
+            "cupy.asnumpy",
+            "torch.save",
+            "numpy.save",
+            "numpy.testing.assert_allclose",
+        ):
             return {READ}
         if full in ("float", "int", "bool") and positional(node):
             return self._cast(node, scope)
         if any(a.kind == "string" and a.text.strip("'\"") == "cpu" for a in positional(node)):
             return {READ, COPY}
-        if full in ("torch.any", "torch.all") and any(p.kind in ("if", "while", "assert") for p in node.ancestors() if p.kind not in ("call", "args", "not", "bool")):
+        if full in ("torch.any", "torch.all") and any(
+            p.kind in ("if", "while", "assert")
+            for p in node.ancestors()
+            if p.kind not in ("call", "args", "not", "bool")
+        ):
             return {READ}
         if short == "sleep":
             return {SLEEP}
@@ -187,7 +216,15 @@ class Roles:
             pairs = self.scopes.assignments(key, scope)
             if pairs:
                 receiver = self.devices.of(pairs[-1][1], self.scopes.scope_of(pairs[-1][1]))
-        if receiver == HOST and short in ("cpu", "numpy", "tolist", "unique", "nonzero", "equal", "item"):
+        if receiver == HOST and short in (
+            "cpu",
+            "numpy",
+            "tolist",
+            "unique",
+            "nonzero",
+            "equal",
+            "item",
+        ):
             # A float().item() of a host value costs nothing; a device value was read before.
             return set()
         roles = {READ}
@@ -227,14 +264,17 @@ class Roles:
         where = self.devices.of(value, scope)
         if where == DEVICE:
             return {READ}
-        if where == UNKNOWN and re.search(r"loss|logit|acc\b|grad|norm", value.text) and self.evidence:
+        if (
+            where == UNKNOWN
+            and re.search(r"loss|logit|acc\b|grad|norm", value.text)
+            and self.evidence
+        ):
             return {READ}
         return set()
 
     def _events(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
-        if short in ("elapsed_time", "get_elapsed_time", "elapsed_time_ms", "time_till", "elapsed"):
-            if short == "elapsed" or "elapsed" in short:
-                return {ELAPSED} if short != "elapsed" else set()
+        if short in ("elapsed_time", "get_elapsed_time", "elapsed_time_ms"):
+            return {ELAPSED}
         if short == "record" and "." in callee:
             return {RECORD}
         if short == "record_event":
@@ -262,7 +302,12 @@ class Roles:
                         found.append(part.children[0])
             elif arg.kind == "name" and not arg.text.endswith((".shape", ".device", ".dtype")):
                 found.append(arg)
-        return [a for a in found if a.kind in ("name", "subscript") and not a.text.endswith((".shape", ".device", ".dtype", ".size"))]
+        return [
+            a
+            for a in found
+            if a.kind in ("name", "subscript")
+            and not a.text.endswith((".shape", ".device", ".dtype", ".size"))
+        ]
 
     def _arrays(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
         if words.COMPILERS.search(full):
@@ -285,9 +330,15 @@ class Roles:
         function = node.children[0]
         if "[" in callee and callee.endswith("]") and self._is_kernel_launch(node):
             return {WORK}
-        if callee in words.HOST_CALLS or head in words.HOST_MODULES or full.partition(".")[0] == "numpy":
+        if (
+            callee in words.HOST_CALLS
+            or head in words.HOST_MODULES
+            or full.partition(".")[0] == "numpy"
+        ):
             return set()
-        if words.COLLECTIVE.search(full) and re.search(r"dist|comm|nccl|torch\.distributed|pg|group|hvd", full):
+        if words.COLLECTIVE.search(full) and re.search(
+            r"dist|comm|nccl|torch\.distributed|pg|group|hvd", full
+        ):
             return {WORK}
         if short == "replay":
             return {WORK, REPLAY}
@@ -295,11 +346,18 @@ class Roles:
             return {WORK} if self.evidence else set()
         if short == "step" and self._on_host(node, callee, scope):
             return set()
-        if short == "step" and re.search(r"opt|scaler|engine|adam|sgd", callee, re.IGNORECASE) and not re.search(r"sched", callee):
+        if (
+            short == "step"
+            and re.search(r"opt|scaler|engine|adam|sgd", callee, re.IGNORECASE)
+            and not re.search(r"sched", callee)
+        ):
             return {WORK} if self.evidence else set()
-        if short in words.BLOCKING_NAMES and "." in callee or full.endswith("session.run"):
+        if (short in words.BLOCKING_NAMES and "." in callee) or full.endswith("session.run"):
             return {BLOCKING} if self.evidence else set()
-        if re.fullmatch(r"(self\.)?(\w+_)?(pipe|pipeline)", callee) and "output_type" not in node.text:
+        if (
+            re.fullmatch(r"(self\.)?(\w+_)?(pipe|pipeline)", callee)
+            and "output_type" not in node.text
+        ):
             return {BLOCKING} if self.evidence else set()  # images or text come back
         if short == "run" and re.search(r"sess", callee):
             return {BLOCKING}
@@ -324,14 +382,62 @@ class Roles:
         given = positional(value)
         return bool(given) and self.devices.of(given[0], where) == HOST
 
-    def _by_operands(self, node: Node, callee: str, full: str, short: str, scope: Scope, function: Node) -> set[str]:
-        if short in words.HOST_METHODS and "." in callee and not callee.startswith(("torch.", "F.", "jnp.")):
+    def _by_operands(
+        self, node: Node, callee: str, full: str, short: str, scope: Scope, function: Node
+    ) -> set[str]:
+        if (
+            short in words.HOST_METHODS
+            and "." in callee
+            and not callee.startswith(("torch.", "F.", "jnp."))
+        ):
             return set()
-        if self._is_array_module(full) and not re.search(r"(^|\.)(Event|Stream|Device|Generator|RandomState|PRNGKey|key|split|default_rng|RawKernel|ElementwiseKernel|RawModule|ReductionKernel|device|devices|get_default_memory_pool|get_current_stream|jit|vmap|grad|pmap|value_and_grad|config|set_\w+|get_\w+|is_\w+)$", full) and not full.startswith(("cupy.cuda", "jax.config", "jax.distributed", "jax.lib", "jax.profiler", "mlx.core.eval")):
+        if (
+            self._is_array_module(full)
+            and not re.search(
+                r"(^|\.)(Event|Stream|Device|Generator|RandomState|PRNGKey|key|split"
+                r"|default_rng|RawKernel|ElementwiseKernel|RawModule|ReductionKernel"
+                r"|device|devices|get_default_memory_pool|get_current_stream|jit|vmap"
+                r"|grad|pmap|value_and_grad|config|set_\w+|get_\w+|is_\w+)$",
+                full,
+            )
+            and not full.startswith(
+                (
+                    "cupy.cuda",
+                    "jax.config",
+                    "jax.distributed",
+                    "jax.lib",
+                    "jax.profiler",
+                    "mlx.core.eval",
+                )
+            )
+        ):
             return {WORK}
         if re.match(r"[A-Z]", short) and not short.isupper():
             return set()  # a class
-        if full.startswith(("torch.utils", "torch.distributed", "torch.jit", "torch.load", "torch.manual_seed", "torch.set_", "torch.get_", "torch.is_", "torch._dynamo", "torch.device", "torch.no_grad", "torch.inference_mode", "torch.autocast", "torch.amp", "torch.compile", "torch.from_numpy", "torch.hub", "torch.random", "torch.Size", "torch.finfo")):
+        if full.startswith(
+            (
+                "torch.utils",
+                "torch.distributed",
+                "torch.jit",
+                "torch.load",
+                "torch.manual_seed",
+                "torch.set_",
+                "torch.get_",
+                "torch.is_",
+                "torch._dynamo",
+                "torch.device",
+                "torch.no_grad",
+                "torch.inference_mode",
+                "torch.autocast",
+                "torch.amp",
+                "torch.compile",
+                "torch.from_numpy",
+                "torch.hub",
+                "torch.random",
+                "torch.Size",
+                "torch.finfo",
+            )
+        ):
             return set()
         head = callee.rpartition(".")[0]
         if words.HOST_VERB.search(callee) and not full.startswith("torch."):
@@ -339,16 +445,29 @@ class Roles:
         if short in ("decode", "encode") and head and not words.CODEC_ON_DEVICE.search(head):
             return set()
         operands = [self.devices.of(arg, scope) for arg in positional(node)]
-        operands += [self.devices.of(k.children[-1], scope) for k in (self._keywords(node)) if k.children]
+        operands += [
+            self.devices.of(k.children[-1], scope) for k in (self._keywords(node)) if k.children
+        ]
         receiver = self._callee_device(node, function, full, scope)
         if DEVICE in operands or receiver == DEVICE:
             return {WORK}
         if full.startswith("torch.") or full.startswith("torch.nn.functional."):
             where = self.devices.join(operands) if operands else UNKNOWN
             return {WORK, LIKELY} if where == UNKNOWN and self.evidence else set()
-        if not self.evidence or receiver == HOST or (operands and all(o == HOST for o in operands) and positional(node) and receiver != UNKNOWN):
+        if (
+            not self.evidence
+            or receiver == HOST
+            or (
+                operands
+                and all(o == HOST for o in operands)
+                and positional(node)
+                and receiver != UNKNOWN
+            )
+        ):
             return set()
-        if re.match(r"(eval|evaluate|validate|validation_loop)(_(?!mode)\w+)?$", short) and positional(node):
+        if re.match(
+            r"(eval|evaluate|validate|validation_loop)(_(?!mode)\w+)?$", short
+        ) and positional(node):
             return {READ}  # metrics come back as numbers
         if words.NOT_MODEL.search(callee):
             return set()
@@ -356,12 +475,19 @@ class Roles:
             return {WORK, LIKELY}
         if short in words.TENSOR_VERBS and "." in callee and "torch" in self.libraries:
             return {WORK, LIKELY}
-        if short.endswith("_") and not short.startswith("_") and "." in callee and "torch" in self.libraries:
+        if (
+            short.endswith("_")
+            and not short.startswith("_")
+            and "." in callee
+            and "torch" in self.libraries
+        ):
             return {WORK, LIKELY}
         return set()
 
     def _keywords(self, node: Node) -> list[Node]:
-        return [k for c in node.children if c.kind == "args" for k in c.children if k.kind == "keyword"]
+        return [
+            k for c in node.children if c.kind == "args" for k in c.children if k.kind == "keyword"
+        ]
 
     def _callee_device(self, node: Node, function: Node, full: str, scope: Scope) -> str:
         if function.kind == "attribute":
@@ -376,7 +502,9 @@ class Roles:
         return UNKNOWN
 
     def _is_array_module(self, full: str) -> bool:
-        return full.startswith(("cupy.", "jax.numpy.", "jax.lax.", "jax.nn.", "jax.random.", "mlx.core.", "mlx.nn."))
+        return full.startswith(
+            ("cupy.", "jax.numpy.", "jax.lax.", "jax.nn.", "jax.random.", "mlx.core.", "mlx.nn.")
+        )
 
     def _is_kernel_launch(self, node: Node) -> bool:
         """`kernel[grid](...)`: the subscript holds a launch grid, not the key of a container."""
@@ -390,7 +518,8 @@ class Roles:
         if local and any(re.search(r"jit|kernel", d.text) for f in local for d in f.decorators):
             return True
         return bool(re.search(r"kernel|_fwd|_bwd|jit", name)) or any(
-            c.kind in ("tuple", "lambda") or re.search(r"grid|block|thread", c.text) for c in function.children[1:]
+            c.kind in ("tuple", "lambda") or re.search(r"grid|block|thread", c.text)
+            for c in function.children[1:]
         )
 
     def _is_jitted(self, callee: str) -> bool:
@@ -398,9 +527,15 @@ class Roles:
             if any(re.search(r"\bjit\b|compile", d.text) for d in function.decorators):
                 return True
         for _, value in self.scopes.assignments(callee):
-            if value.kind == "call" and re.search(r"(^|[._])(jit|compile|pmap|vmap|get_\w*kernel|load_inline|make_graphed_callables)$", callee_text(value)):
+            if value.kind == "call" and re.search(
+                r"(^|[._])(jit|compile|pmap|vmap|get_\w*kernel|load_inline"
+                r"|make_graphed_callables)$",
+                callee_text(value),
+            ):
                 return True
-            if value.kind == "call" and re.search(r"\.(kernel|function|get_function)$|RawKernel$", callee_text(value)):
+            if value.kind == "call" and re.search(
+                r"\.(kernel|function|get_function)$|RawKernel$", callee_text(value)
+            ):
                 return True
         return False
 
@@ -443,7 +578,7 @@ class Roles:
             return self._macro(self._macros[short])
         if short == "sleep_for" or short in ("usleep", "sleep"):
             return {SLEEP}
-        if (words.WAIT_NAME.search(short) and not words.NO_WAIT_NAME.search(short)):
+        if words.WAIT_NAME.search(short) and not words.NO_WAIT_NAME.search(short):
             return {WAIT}
         if short in ("get", "join", "wait") and re.search(r"\.|->", callee):
             return {READ, JOIN}
@@ -465,13 +600,29 @@ class Roles:
 
     def _foreign(self, node: Node, callee: str) -> set[str]:
         """A function of another file that gets device memory: it launches something."""
-        if "::" in callee or "." in callee or "->" in callee or re.search(r"_cast$|check|print|free|alloc|init|copy|compare|verify|^(dim3|min|max|sizeof|make_\w+)$", callee, re.IGNORECASE):
+        if (
+            "::" in callee
+            or "." in callee
+            or "->" in callee
+            or re.search(
+                r"_cast$|check|print|free|alloc|init|copy|compare|verify|^(dim3|min|max"
+                r"|sizeof|make_\w+)$",
+                callee,
+                re.IGNORECASE,
+            )
+        ):
             return set()
         names = {base_name(arg.text) for arg in positional(node)}
         if not names & self.device_pointers:
             return set()
         # A value that comes back has been computed.
-        used = node.parent is not None and node.parent.kind in ("assign", "binary", "compare", "return", "condition")
+        used = node.parent is not None and node.parent.kind in (
+            "assign",
+            "binary",
+            "compare",
+            "return",
+            "condition",
+        )
         return {BLOCKING} if used else {WORK, LIKELY}
 
     def _macro(self, text: str) -> set[str]:
@@ -482,7 +633,10 @@ class Roles:
     def _cpp_clock(self, callee: str, short: str) -> bool:
         full = self.scopes.resolve(callee)
         if short == "now":
-            return bool(re.search(r"clock|chrono", full, re.IGNORECASE)) or "chrono" in self.scopes.tree.text
+            return (
+                bool(re.search(r"clock|chrono", full, re.IGNORECASE))
+                or "chrono" in self.scopes.tree.text
+            )
         return full in words.CPP_CLOCKS or short in words.CPP_CLOCK_FILLERS
 
     def _runtime(self, vendor: str, node: Node) -> set[str]:
@@ -509,6 +663,8 @@ class Roles:
             return roles
         if vendor in words.CPP_ALLOC:
             return {ALLOC}
-        if words.COMPILERS_CPP.search("cuda" + vendor) or re.match(r"GraphInstantiate|ModuleLoad", vendor):
+        if words.COMPILERS_CPP.search("cuda" + vendor) or re.match(
+            r"GraphInstantiate|ModuleLoad", vendor
+        ):
             return {COMPILE}
         return set()

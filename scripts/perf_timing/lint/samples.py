@@ -28,12 +28,14 @@ from perf_timing.lint.scopes import (
 )
 
 WARM = re.compile(
-    r"warm|burn.?in|dry.?run|discard|skip_first|skip_iter|first_iter|untimed|prime_|preheat|pre_?run"
+    r"warm|burn.?in|dry.?run|discard|skip_first|skip_iter|first_iter|untimed|prime_"
+    r"|preheat|pre_?run"
     r"|\u9884\u70ed|\u70ed\u8eab",
     re.IGNORECASE,
 )
 ROBUST = re.compile(
-    r"(^|[._])(sort|sorted|median|percentile|quantile|quantiles|nanmedian|min|amin|nsmallest|trimmed?_mean|trim_mean"
+    r"(^|[._])(sort|sorted|median|percentile|quantile|quantiles|nanmedian|min|amin"
+    r"|nsmallest|trimmed?_mean|trim_mean"
     r"|min_element|nth_element|mode|kthvalue|nanpercentile|std::sort|std::nth_element)$"
 )
 SPREAD = re.compile(
@@ -68,7 +70,8 @@ def fate(source: SourceFile, region: Region) -> Fate:
         key = squeeze(args.text) if args else ""
         todo = [c for name in ("sdkGetTimerValue", "sdkGetAverageTimerValue")
                 for c in source.scopes.calls_by_name.get(name, [])
-                if squeeze((call_args(c) or c).text) == key and source.scopes.scope_of(c) is scope]  # fmt: skip
+                if squeeze((call_args(c) or c).text) == key
+                and source.scopes.scope_of(c) is scope]  # fmt: skip
     seen: set[int] = set()
     while todo and len(seen) < 60:
         node = todo.pop()
@@ -79,7 +82,9 @@ def fate(source: SourceFile, region: Region) -> Fate:
         if name and name not in found.names:
             found.names.add(name)
             where = source.scopes.scope_of(node)
-            todo += [u for u in source.uses(name, where) if u.start > node.start and not _is_target(u)]
+            todo += [
+                u for u in source.uses(name, where) if u.start > node.start and not _is_target(u)
+            ]
     return found
 
 
@@ -90,7 +95,11 @@ def _outputs(source: SourceFile, call: Node, scope: Scope) -> list[Node]:
         return [call]
     name = base_name(given[0].text)
     if re.search(r"\[", given[0].text):
-        return [n for n in scope.nodes if n.kind == "subscript" and base_name(n.text) == name and n.start > call.end]
+        return [
+            n
+            for n in scope.nodes
+            if n.kind == "subscript" and base_name(n.text) == name and n.start > call.end
+        ]
     return [u for u in source.uses(name, scope) if u.start > call.end and not _is_target(u)]
 
 
@@ -118,7 +127,11 @@ def _absorb(source: SourceFile, node: Node, found: Fate) -> str:
         elif kind == "return":
             found.returned.append(parent)
             return ""
-        elif kind == "binary" and source.language == "cuda" and re.match(r"(std::)?(cout|cerr)\b", parent.text):
+        elif (
+            kind == "binary"
+            and source.language == "cuda"
+            and re.match(r"(std::)?(cout|cerr)\b", parent.text)
+        ):
             found.printed.append(parent)
             return ""
         elif kind in ("block", "module", "function", "compare", "case"):
@@ -144,7 +157,26 @@ def _into_call(source: SourceFile, call: Node, child: Node, found: Fate) -> bool
     if r.IO in source.roles.of(call, source.scopes.scope_of(call)) or short in ("format",):
         found.printed.append(call)
         return short != "format"
-    if short in ("float", "int", "round", "double", "str", "abs", "list", "tuple", "array", "tensor", "asarray", "enumerate", "zip", "static_cast", "CK", "duration_cast", "duration", "count"):
+    if short in (
+        "float",
+        "int",
+        "round",
+        "double",
+        "str",
+        "abs",
+        "list",
+        "tuple",
+        "array",
+        "tensor",
+        "asarray",
+        "enumerate",
+        "zip",
+        "static_cast",
+        "CK",
+        "duration_cast",
+        "duration",
+        "count",
+    ):
         return False
     found.reduced.add(short)
     if ROBUST.search(short) or MEAN.search(short) or SPREAD.search(short):
@@ -176,7 +208,11 @@ def reducers(source: SourceFile, name: str, scope: Scope) -> set[str]:
     found: set[str] = set()
     for around in scope.enclosing():
         for use in around.nodes:
-            if use.kind == "name" and (use.text == name or use.text.startswith(name + ".")) and not _is_target(use):
+            if (
+                use.kind == "name"
+                and (use.text == name or use.text.startswith(name + "."))
+                and not _is_target(use)
+            ):
                 found |= _applied(use, name)
     return found
 
@@ -190,9 +226,7 @@ def _applied(use: Node, name: str) -> set[str]:
     for parent in use.ancestors():
         if parent.kind == "call":
             callee = callee_text(parent)
-            if child is call_args(parent) or child.kind == "comp":
-                found.add(last_segment(callee))
-            elif child is parent.children[0]:
+            if child is call_args(parent) or child.kind == "comp" or child is parent.children[0]:
                 found.add(last_segment(callee))
         elif parent.kind == "subscript" and child is parent.children[0]:
             index = parent.text[child.end - parent.start :]
@@ -203,7 +237,11 @@ def _applied(use: Node, name: str) -> set[str]:
         elif parent.kind == "return":
             if not found - {"list", "tuple"}:
                 found.add("raw")
-        elif parent.kind in ("for", "comp_for") and len(parent.children) > 1 and parent.children[1] is child:
+        elif (
+            parent.kind in ("for", "comp_for")
+            and len(parent.children) > 1
+            and parent.children[1] is child
+        ):
             found.add("loop")
         elif parent.kind in ("block", "module", "function", "lambda"):
             break
@@ -257,14 +295,18 @@ def ran_before(source: SourceFile, scope: Scope, position: int, steps: list[Step
     mine = set().union(*(identities(s) for s in steps)) if steps else set()
     if _named_warm(source, scope, position) or _ran_before(source, scope, position, mine):
         return True
-    return _handed_on(source, scope, position, steps) or _warm_callers(source, scope, steps, mine, 0)
+    return _handed_on(source, scope, position, steps) or _warm_callers(
+        source, scope, steps, mine, 0
+    )
 
 
 def warmed_inside(source: SourceFile, region: Region, steps: list[Step]) -> bool:
     """Whether the function that measures runs the work of `steps` before it starts to."""
     mine = set().union(*(identities(s) for s in steps)) if steps else set()
     start = region.start.start
-    return _named_warm(source, region.scope, start) or _ran_before(source, region.scope, start, mine)
+    return _named_warm(source, region.scope, start) or _ran_before(
+        source, region.scope, start, mine
+    )
 
 
 def _handed_on(source: SourceFile, scope: Scope, position: int, steps: list[Step]) -> bool:
@@ -273,7 +315,9 @@ def _handed_on(source: SourceFile, scope: Scope, position: int, steps: list[Step
     holders = {
         last_segment(callee_text(n))
         for n in scope.nodes
-        if n.kind == "call" and n.end <= position and {squeeze(a.text) for a in positional(n)} & called
+        if n.kind == "call"
+        and n.end <= position
+        and {squeeze(a.text) for a in positional(n)} & called
     }
     return any(
         h.class_name in holders
@@ -287,7 +331,9 @@ def _ran_before(source: SourceFile, scope: Scope, position: int, mine: set[str])
     for step in source.flow.steps(scope):
         if step.position > position:
             break
-        if (step.works or step.roles & {r.BLOCKING, r.OPAQUE, r.HARNESS}) and identities(step) & mine:
+        if (step.works or step.roles & {r.BLOCKING, r.OPAQUE, r.HARNESS}) and identities(
+            step
+        ) & mine:
             return True
     if scope.parent is not None and scope.parent.node.kind != "module":
         return _ran_before(source, scope.parent, scope.node.start, mine)
@@ -308,7 +354,9 @@ def _named_warm(source: SourceFile, scope: Scope, position: int) -> bool:
     return False
 
 
-def _warm_callers(source: SourceFile, scope: Scope, steps: list[Step], mine: set[str], depth: int) -> bool:
+def _warm_callers(
+    source: SourceFile, scope: Scope, steps: list[Step], mine: set[str], depth: int
+) -> bool:
     """Whether the first call of the function in this file finds the work warm."""
     sites = source.scopes.call_sites(scope) if depth < 3 else []
     discarded = [c for c in sites if c.parent is not None and c.parent.kind in ("block", "module")]
@@ -318,11 +366,17 @@ def _warm_callers(source: SourceFile, scope: Scope, steps: list[Step], mine: set
     return bool(outside) and _warm_site(source, scope, outside[0], steps, mine, depth)
 
 
-def _warm_site(source: SourceFile, scope: Scope, site: Node, steps: list[Step], mine: set[str], depth: int) -> bool:
+def _warm_site(
+    source: SourceFile, scope: Scope, site: Node, steps: list[Step], mine: set[str], depth: int
+) -> bool:
     caller = source.scopes.scope_of(site)
     called = {callee_text(s.site) for s in steps if s.site.kind == "call"}
-    passed = {squeeze(a.text) for a in positional(site)} if called & set(scope.parameters) else set()
-    if _named_warm(source, caller, site.start) or _ran_before(source, caller, site.start, mine | passed):
+    passed = (
+        {squeeze(a.text) for a in positional(site)} if called & set(scope.parameters) else set()
+    )
+    if _named_warm(source, caller, site.start) or _ran_before(
+        source, caller, site.start, mine | passed
+    ):
         return True
     inner: set[str] = set()
     for argument in positional(site):
@@ -348,7 +402,9 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
         applied = reducers(source, name, scope)
         if applied & {"slice", "indexed"} or any(ROBUST.search(a) for a in applied):
             return True
-        if re.search(rf"\b{re.escape(last_segment(name))}\s*\[\s*[\w.]+\s*:\s*\]", source.tree.text):
+        if re.search(
+            rf"\b{re.escape(last_segment(name))}\s*\[\s*[\w.]+\s*:\s*\]", source.tree.text
+        ):
             return True
     return any(ROBUST.search(name) for name in value.reduced)
 
@@ -366,13 +422,22 @@ def rare(node: Node, outside: Node) -> bool:
             return True
         if parent.kind in ("if", "elif") and parent.children:
             text = parent.children[0].text
-            if re.search(r"%|verbose|debug|\bprofil|==|>=?|<=?|\blast\b|\bfirst\b|rank|master|main_process|is_log|should", text):
+            if re.search(
+                r"%|verbose|debug|\bprofil|==|>=?|<=?|\blast\b|\bfirst\b|rank|master"
+                r"|main_process|is_log|should",
+                text,
+            ):
                 return True
-        if parent.kind == "else" and parent.parent is not None and parent.parent.kind in ("if", "for"):
+        if (
+            parent.kind == "else"
+            and parent.parent is not None
+            and parent.parent.kind in ("if", "for")
+        ):
             return True
     return False
 
 
+_BINDS = ("name", "tuple", "assign", "decl")
 _GUARD = re.compile(r"(>=?|!=|==|<=?|%)\s*[\w.]+|not\s+\w*first|\bfirst\b|warm")
 
 
@@ -381,18 +446,32 @@ def _guarded(node: Node) -> bool:
     loops = loops_around(node)
     if not loops:
         return False
-    counters = {n.text for loop in loops for n in loop.children[:2] if n.kind in ("name", "tuple", "assign", "decl")
+    counters = {
+        n.text for loop in loops for n in loop.children[:2] if n.kind in _BINDS
                 for n in n.walk() if n.kind == "name"}  # fmt: skip
     for parent in node.ancestors():
         if parent is loops[-1]:
             break
-        if parent.kind in ("if", "elif") and parent.children and _counts(parent.children[0], counters):
+        if (
+            parent.kind in ("if", "elif")
+            and parent.children
+            and _counts(parent.children[0], counters)
+        ):
             return True
     body = next((c for c in loops[0].children if c.kind == "block"), None)
     for statement in body.children if body else ():
-        if statement.kind == "if" and statement.children and _counts(statement.children[0], counters):
+        if (
+            statement.kind == "if"
+            and statement.children
+            and _counts(statement.children[0], counters)
+        ):
             inside = statement.child("block") or statement
-            if any(n.kind == "jump" and n.text == "continue" for n in inside.walk()) or "+=" in statement.text or "append" in statement.text or "push_back" in statement.text:
+            if (
+                any(n.kind == "jump" and n.text == "continue" for n in inside.walk())
+                or "+=" in statement.text
+                or "append" in statement.text
+                or "push_back" in statement.text
+            ):
                 return True
     return False
 
@@ -403,14 +482,17 @@ def _counts(condition: Node, counters: Iterable[str]) -> bool:
 
 
 BENCHMARK = re.compile(
-    r"bench|time|timing|timed|measure|perf|profil|speed|latency|throughput|test|eval|fps|main|compare|demo"
+    r"bench|time|timing|timed|measure|perf|profil|speed|latency|throughput|test|eval|fps"
+    r"|main|compare|demo"
     r"|experiment|trial|run_|^run|tflops|bandwidth|infer",
     re.IGNORECASE,
 )
 
 
 # A figure that goes to the log of a training or a service, step by step.
-_LOGGED = re.compile(r"add_scalar|wandb|mlflow|log_metrics|log_dict|\bmetrics\[|meter", re.IGNORECASE)
+_LOGGED = re.compile(
+    r"add_scalar|wandb|mlflow|log_metrics|log_dict|\bmetrics\[|meter", re.IGNORECASE
+)
 
 
 def is_benchmark(source: SourceFile, region: Region) -> bool:
@@ -428,7 +510,13 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
         return True
     if any(s.class_name for s in scopes):
         names = " ".join([*(s.class_name for s in scopes), *(s.short_name for s in scopes)])
-        return bool(re.search(r"bench|timing|measure|latency|throughput|profil|(?<!deep)speed|timeit|perf(?!orm)", names, re.IGNORECASE))
+        return bool(
+            re.search(
+                r"bench|timing|measure|latency|throughput|profil|(?<!deep)speed|timeit|perf(?!orm)",
+                names,
+                re.IGNORECASE,
+            )
+        )
     if BENCHMARK.search(scopes[0].short_name) or BENCHMARK.search(scopes[-1].short_name):
         return True
     return bool(BENCHMARK.search(re.split(r"[\\/]", source.unit.path)[-1]))
@@ -437,7 +525,14 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
 def means_first(source: SourceFile, region: Region) -> bool:
     """Whether the names say that the first, cold execution is what is measured."""
     words = re.sub(r"torch\.compile", "", source.intent(region))
-    return bool(re.search(r"first|cold|ttft|compil(?!ed)|startup|start_up|warm|(?<![a-z])load(?!er)|(?<![a-z])init|(?<![a-z])build|setup|download|captur|(?<![a-z])tun(e|ing)", words, re.IGNORECASE))
+    return bool(
+        re.search(
+            r"first|cold|ttft|compil(?!ed)|startup|start_up|warm|(?<![a-z])load(?!er)"
+            r"|(?<![a-z])init|(?<![a-z])build|setup|download|captur|(?<![a-z])tun(e|ing)",
+            words,
+            re.IGNORECASE,
+        )
+    )
 
 
 def host_time_meant(source: SourceFile, region: Region) -> bool:
@@ -448,8 +543,15 @@ def host_time_meant(source: SourceFile, region: Region) -> bool:
 def is_training(region: Region) -> bool:
     """Whether the region runs training: its steps change the model, so a pass is not repeatable."""
     for step in region.steps:
-        if step.node.kind == "call" and last_segment(callee_text(step.node)) in ("backward", "step", "train_step", "zero_grad"):
+        if step.node.kind == "call" and last_segment(callee_text(step.node)) in (
+            "backward",
+            "step",
+            "train_step",
+            "zero_grad",
+        ):
             return True
     return bool(re.search(r"train|epoch", region.scope.name)) or any(
-        re.search(r"(^|[._])(train\w*|fit|run_epoch|evaluate\w*|validate\w*)$", callee_text(s.site)) for s in region.steps if s.site.kind == "call"
+        re.search(r"(^|[._])(train\w*|fit|run_epoch|evaluate\w*|validate\w*)$", callee_text(s.site))
+        for s in region.steps
+        if s.site.kind == "call"
     )

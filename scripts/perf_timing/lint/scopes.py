@@ -69,12 +69,16 @@ class Scope:
     @cached_property
     def is_async(self) -> bool:
         text = self.node.tree.text
-        return self.node.kind == "function" and text[self.node.start : self.node.start + 5] == "async"
+        return (
+            self.node.kind == "function" and text[self.node.start : self.node.start + 5] == "async"
+        )
 
     @cached_property
     def body(self) -> Node | None:
         if self.node.kind == "lambda":
-            return self.node.child("block") or (self.node.children or [None])[-1]
+            block = self.node.child("block")
+            last = self.node.children[-1] if self.node.children else None
+            return block if block is not None else last
         return self.node.child("block")
 
     @cached_property
@@ -205,9 +209,7 @@ class Scopes:
     @cached_property
     def class_names(self) -> frozenset[str]:
         return frozenset(
-            leaf.text
-            for node in self.tree.of_kind("class")
-            if (leaf := node.child("name"))
+            leaf.text for node in self.tree.of_kind("class") if (leaf := node.child("name"))
         )
 
     @cached_property
@@ -356,7 +358,9 @@ class Scopes:
                             return method
                 return None
             arguments = positional(value)
-            if arguments and re.search(r"(partial|jit|compile|no_grad|inference_mode|vmap|wraps?)$", class_name):
+            if arguments and re.search(
+                r"(partial|jit|compile|no_grad|inference_mode|vmap|wraps?)$", class_name
+            ):
                 return self.callable_value(arguments[0], scope)
             # Module().cuda().eval(): the object in front of the chain.
             inner = value.children[0]
@@ -471,7 +475,7 @@ def _imported(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _pairs(node: Node) -> Iterator[tuple[Node, Node]]:
-    """(target, value) pairs that `node` assigns; a tuple is taken apart where both sides are one."""
+    """(target, value) pairs that `node` assigns; a tuple is taken apart if both sides are one."""
     if node.kind in ("assign", "named") and len(node.children) >= 2:
         value = node.children[-1]
         target = node.children[0]
@@ -503,7 +507,7 @@ def target_key(target: Node) -> str:
 
 
 def callee_text(call: Node) -> str:
-    """The text of what is called: `torch.cuda.synchronize`, `kernel[grid]`, `model(x).loss.item`."""
+    """The text of what is called: `torch.cuda.synchronize`, `kernel[grid]`, `model(x).item`."""
     if call.callee is None:
         call.callee = _callee_text(call)
     return call.callee

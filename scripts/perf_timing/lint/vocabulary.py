@@ -5,20 +5,27 @@ Names are compared after import aliases have been resolved (`tc.synchronize` is
 is rarely known. What is not listed here is not guessed by more than a name's usual meaning.
 """
 
+# Long lists of names read better as text.
+# ruff: noqa: SIM905
+
 import re
 
 # Rules are skipped for files whose text does not match their TRIGGER.
 MEASURES = (
-    r"perf_counter|\btime\.time|\btime\(\)|monotonic|process_time|thread_time|time_ns|default_timer|timeit"
-    r"|elapsed_time|_ipython_time|do_bench|datetime\.(now|utcnow)|\.record\(|[bB]ench|blocked_autorange"
-    r"|chrono|lapsed|clock_gettime|gettimeofday|\bclock\s*\(|QueryPerformance|omp_get_wtime|MPI_Wtime|Wtime"
+    r"perf_counter|\btime\.time|\btime\(\)|monotonic|process_time|thread_time|time_ns"
+    r"|default_timer|timeit"
+    r"|elapsed_time|_ipython_time|do_bench|datetime\.(now|utcnow)|\.record\(|[bB]ench"
+    r"|blocked_autorange"
+    r"|chrono|lapsed|clock_gettime|gettimeofday|\bclock\s*\(|QueryPerformance"
+    r"|omp_get_wtime|MPI_Wtime|Wtime"
     r"|sdkStartTimer|EventRecord|CUDAEvent"
 )
 EVENTS = r"elapsed_time|ElapsedTime|get_elapsed|\.record\(|CUDAEvent"
 GRAPHS = r"CUDAGraph|cuda\.graph|capture_begin|BeginCapture|GraphLaunch|\.replay\("
 # What runs on a device, or may: without such a word a clock measures the host.
 DEVICE_WORD = re.compile(
-    r"torch|cuda|cupy|numba|jax|triton|cutlass|cute|tensorrt|hip|xpu|accelerat|mlx|onnxruntime|habana|mps|gpu"
+    r"torch|cuda|cupy|numba|jax|triton|cutlass|cute|tensorrt|hip|xpu|accelerat|mlx"
+    r"|onnxruntime|habana|mps|gpu"
     r"|device|nvtx|<<<|tilelang|\.on_\w+_end|register_forward",
     re.IGNORECASE,
 )
@@ -92,7 +99,8 @@ READ_NAMES = frozenset(
 )
 # Work that is complete when the call returns.
 BLOCKING_NAMES = frozenset(
-    "generate execute_v2 execute run_with_iobinding infer chat predict_on_batch batch_decode".split()
+    "generate execute_v2 execute run_with_iobinding infer chat predict_on_batch"
+    " batch_decode".split()
 )
 # Benchmark helpers that warm up, wait and time by themselves.
 HARNESS = re.compile(
@@ -107,11 +115,14 @@ COLLECTIVE = re.compile(
     r"|broadcast|broadcast_coalesced|_all_gather_base|_reduce_scatter_base|reduce|gather|scatter"
     r"|batch_isend_irecv|isend|irecv|send|recv)$"
 )
-COLLECTIVE_CPP = re.compile(r"^(nccl|rccl)(AllReduce|AllGather|ReduceScatter|Broadcast|Bcast|Reduce|Send|Recv|GroupEnd)$")
+COLLECTIVE_CPP = re.compile(
+    r"^(nccl|rccl)(AllReduce|AllGather|ReduceScatter|Broadcast|Bcast|Reduce|Send|Recv|GroupEnd)$"
+)
 
 FACTORY = re.compile(
     r"^(empty|zeros|ones|full|rand|randn|randint|randperm|arange|linspace|logspace|eye|tensor"
-    r"|as_tensor|normal|uniform|bernoulli|empty_strided|standard_normal|random|array|asarray)(_like)?$"
+    r"|as_tensor|normal|uniform|bernoulli|empty_strided|standard_normal|random|array"
+    r"|asarray)(_like)?$"
 )
 CLONES = frozenset({"clone", "deepcopy", "empty_like", "zeros_like", "ones_like", "rand_like",
                     "randn_like", "full_like", "new_empty", "new_zeros", "new_ones", "new_full",
@@ -121,26 +132,36 @@ CLONES = frozenset({"clone", "deepcopy", "empty_like", "zeros_like", "ones_like"
 MODEL = re.compile(
     r"(^|\.)_?(\w*model\w*|\w*net|network|nn_module|module|unet\w*|vae|\w*encoder\w*|\w*decoder\w*"
     r"|\w*transformer|llm|policy|actor|critic|generator|discriminator|backbone|detector"
-    r"|classifier|resnet\w*|bert|vit\w*|gpt\w*|layer\w*|block|head|criterion|\w*loss_fn|\w*loss_func"
-    r"|pipe|pipeline|forward\w*|\w*_forward|fwd|bwd|\w*backward|\w*attn\w*|\w*attention\w*|\w*gemm\w*"
-    r"|\w*matmul\w*|\w*kernel\w*|mlp\w*|conv\w*|lstm|gru|rnn|linear\w*|compiled\w*|opt_model|train_step"
+    r"|classifier|resnet\w*|bert|vit\w*|gpt\w*|layer\w*|block|head|criterion|\w*loss_fn"
+    r"|\w*loss_func"
+    r"|pipe|pipeline|forward\w*|\w*_forward|fwd|bwd|\w*backward|\w*attn\w*"
+    r"|\w*attention\w*|\w*gemm\w*"
+    r"|\w*matmul\w*|\w*kernel\w*|mlp\w*|conv\w*|lstm|gru|rnn|linear\w*|compiled\w*"
+    r"|opt_model|train_step"
     r"|training_step|step_fn|inference|infer|\w*softmax\w*|\w*norm|\w*_triton|triton_\w+|\w*_cuda"
-    r"|cuda_\w+|\w*moe\w*|decode|prefill|denoise|engine|sampler|update_params|sdpa|mha|graphed\w*)$",
+    r"|cuda_\w+|\w*moe\w*|decode|prefill|denoise|engine|sampler|update_params|sdpa|mha"
+    r"|graphed\w*)$",
     re.IGNORECASE,
 )
 NOT_MODEL = re.compile(
     r"(^|[._])(load\w*|get_\w+|build\w*|create\w*|make\w*|init\w*|from_pretrained|save\w*|parse\w*"
     r"|print\w*|log\w*|set_\w+|register\w*|is_\w+|has_\w+|add_\w+|check\w*|download\w*|count\w*"
-    r"|summary|eval|train|parameters|named_\w+|state_dict|modules|children|requires_grad_|half|float"
-    r"|bfloat16|cuda|to|cpu|config\w*|tokenizer\w*|\w*tokenize\w*|encode|compile|compile_\w+|layer_name\w*"
-    r"|eval\w*|valid\w*|test\w*|zero_grad|close|Linear|Conv\w+|\w*LayerNorm|prepare\w*|warmup_\w+|append|extend|format"
-    r"|\w*Config|cleanup\w*|free_\w+|release\w*|reset\w*|run_opt\w*|\w*_name|\w*_size|\w*_info|\w*DataLoader|\w*Dataset|super)$"
+    r"|summary|eval|train|parameters|named_\w+|state_dict|modules|children"
+    r"|requires_grad_|half|float"
+    r"|bfloat16|cuda|to|cpu|config\w*|tokenizer\w*|\w*tokenize\w*|encode|compile"
+    r"|compile_\w+|layer_name\w*"
+    r"|eval\w*|valid\w*|test\w*|zero_grad|close|Linear|Conv\w+|\w*LayerNorm|prepare\w*"
+    r"|warmup_\w+|append|extend|format"
+    r"|\w*Config|cleanup\w*|free_\w+|release\w*|reset\w*|run_opt\w*|\w*_name|\w*_size"
+    r"|\w*_info|\w*DataLoader|\w*Dataset|super)$"
 )
 TENSOR_VERBS = frozenset(
     "backward matmul mm bmm addmm baddbmm einsum softmax log_softmax relu gelu silu sigmoid tanh"
     " layer_norm group_norm batch_norm scaled_dot_product_attention conv1d conv2d conv3d linear"
-    " cross_entropy embedding interpolate argmax argmin topk sort cumsum scatter scatter_add gather"
-    " index_select masked_fill where cat stack norm square exp log sin cos pow sqrt rsqrt sum mean"
+    " cross_entropy embedding interpolate argmax argmin topk sort cumsum scatter"
+    " scatter_add gather"
+    " index_select masked_fill where cat stack norm square exp log sin cos pow sqrt rsqrt"
+    " sum mean"
     " std var max min prod clamp add mul sub div dot outer histc bincount bucketize roll flip"
     " replay unscale_ copy_ fill_ zero_ normal_ uniform_ random_ clip_grad_norm_ fft ifft".split()
 )
@@ -149,21 +170,30 @@ HOST_VERB = re.compile(
     r"|read|write|summarize|describe|dump|connect|fetch)(_\w+)?$"
 )
 # Objects whose decode() and encode() run on the device; those of tokenizers and codecs do not.
-CODEC_ON_DEVICE = re.compile(r"(^|[._])(\w*model\w*|\w*net|vae|\w*runner|pipe\w*|engine|self|llm)$", re.IGNORECASE)
+CODEC_ON_DEVICE = re.compile(
+    r"(^|[._])(\w*model\w*|\w*net|vae|\w*runner|pipe\w*|engine|self|llm)$", re.IGNORECASE
+)
 HOST_METHODS = frozenset(
-    "size numel dim element_size stride data_ptr parameters named_parameters state_dict eval train"
+    "size numel dim element_size stride data_ptr parameters named_parameters state_dict"
+    " eval train"
     " is_contiguous view reshape permute transpose unsqueeze squeeze expand detach flatten chunk"
     " split narrow unbind t requires_grad_ record_stream named_children children modules apply"
     " register_forward_hook register_forward_pre_hook append extend keys values items get_device"
-    " ndimension nelement is_cuda type dtype untyped_storage retain_grad storage zero_grad to cuda"
-    " cpu half float bfloat16 contiguous query set_device load_state_dict compile buffers update put add"
-    " expand_as view_as reshape_as insert push setdefault pop remove index count log get copy set register write send collect".split()
+    " ndimension nelement is_cuda type dtype untyped_storage retain_grad storage zero_grad"
+    " to cuda"
+    " cpu half float bfloat16 contiguous query set_device load_state_dict compile buffers"
+    " update put add"
+    " expand_as view_as reshape_as insert push setdefault pop remove index count log get"
+    " copy set register write send collect".split()
 )
 HOST_MODULES = frozenset(
     "os sys json math random re subprocess requests pickle logging time datetime collections"
-    " itertools functools argparse pathlib shutil cv2 PIL pandas matplotlib sklearn csv glob string"
-    " copy io hashlib threading queue asyncio aiohttp httpx socket yaml platform psutil tqdm numpy"
-    " scipy statistics contextlib typing warnings traceback inspect gc tempfile transformers_utils"
+    " itertools functools argparse pathlib shutil cv2 PIL pandas matplotlib sklearn csv"
+    " glob string"
+    " copy io hashlib threading queue asyncio aiohttp httpx socket yaml platform psutil"
+    " tqdm numpy"
+    " scipy statistics contextlib typing warnings traceback inspect gc tempfile"
+    " transformers_utils"
     " torchvision.io tokenizers sentencepiece tiktoken uuid signal multiprocessing wandb gzip"
     " zipfile urllib pynvml click rich tabulate".split()
 )
@@ -172,7 +202,8 @@ HOST_CALLS = frozenset(
     " all isinstance issubclass hasattr getattr setattr open iter next map filter reversed type"
     " input format super vars id hash divmod callable exit quit int float bool bytes ord chr"
     " property staticmethod classmethod print_ratio object slice memoryview dir globals locals"
-    " ValueError RuntimeError TypeError KeyError Exception AssertionError NotImplementedError".split()
+    " ValueError RuntimeError TypeError KeyError Exception AssertionError"
+    " NotImplementedError".split()
 )
 
 IO_CALLS = frozenset({"print", "printf", "fprintf", "puts", "putchar", "fputs", "fwrite", "fflush"})
@@ -183,35 +214,47 @@ IO_METHODS = frozenset(
 )
 IO_OBJECTS = re.compile(
     r"(^|[._])(log|logger|logging|_logger|LOG|LOGGER|writer|tb|tb_writer|wandb|mlflow|pbar|bar"
-    r"|progress\w*|tqdm|fh?|file|out_file|log_file|fp|stdout|stderr|sys|console|plt|json|pickle|torch"
+    r"|progress\w*|tqdm|fh?|file|out_file|log_file|fp|stdout|stderr|sys|console|plt|json"
+    r"|pickle|torch"
     r"|np|csv_writer|prof|profiler|summary_writer|neptune|swanlab|self\.logger|cv2|image|img)$"
 )
 
 COMPILERS = re.compile(
-    r"(^|[._])(torch\.compile|cute\.compile|torch\.jit\.(trace|script)|trace_module|torch\.export\.export"
+    r"(^|[._])(torch\.compile|cute\.compile|torch\.jit\.(trace|script)|trace_module"
+    r"|torch\.export\.export"
     r"|torch_tensorrt\.compile|load_inline|cpp_extension\.load|RawModule|tilelang\.compile"
     r"|triton\.compile|build_serialized_network|build_engine|deserialize_cuda_engine"
     r"|make_graphed_callables|aot_compile|jax\.jit|compile_ptx|optimize_for_inference)$"
 )
 COMPILERS_CPP = re.compile(
-    r"(^|::)((cuda|hip)GraphInstantiate\w*|cu(da)?ModuleLoad\w*|(cu|hip)ModuleLoad\w*|(cu|nv|hip)rtcCompileProgram"
-    r"|nvrtcCompileProgram|cuLinkComplete|cudaLibraryLoad\w*|cudnnFind\w+Algorithm\w*|buildSerializedNetwork)$"
+    r"(^|::)((cuda|hip)GraphInstantiate\w*|cu(da)?ModuleLoad\w*|(cu|hip)ModuleLoad\w*"
+    r"|(cu|nv|hip)rtcCompileProgram"
+    r"|nvrtcCompileProgram|cuLinkComplete|cudaLibraryLoad\w*|cudnnFind\w+Algorithm\w*"
+    r"|buildSerializedNetwork)$"
 )
 
 INTENT_NOT_GPU = re.compile(
-    r"launch|enqueue|dispatch|(?<![a-z])host(?!name)|(?<![a-z])cpu(?![a-z])|overhead|submit|compil|(?<![a-z])load(?!er)"
-    r"|(?<![a-z])loading|setup|(?<![a-z])init(?![a-z])|initiali[sz]|(?<![a-z])build|download|tokeni|(?<![a-z])data_?time|(?<![a-z])io_?time|preprocess|pre_process"
-    r"|queue|issue_|trace_?time|tracing|jit_?time|import|capture|(?<![a-z])(write|save|disk|ckpt|checkpoint)(?![a-z])|opt_pass|parse|prepare|warm_?up|deadline|timeout|eta(?![a-z])",
+    r"launch|enqueue|dispatch|(?<![a-z])host(?!name)|(?<![a-z])cpu(?![a-z])|overhead"
+    r"|submit|compil|(?<![a-z])load(?!er)"
+    r"|(?<![a-z])loading|setup|(?<![a-z])init(?![a-z])|initiali[sz]|(?<![a-z])build"
+    r"|download|tokeni|(?<![a-z])data_?time|(?<![a-z])io_?time|preprocess|pre_process"
+    r"|queue|issue_|trace_?time|tracing|jit_?time|import|capture|(?<![a-z])(write|save"
+    r"|disk|ckpt|checkpoint)(?![a-z])|opt_pass|parse|prepare|warm_?up|deadline|timeout"
+    r"|eta(?![a-z])",
     re.IGNORECASE,
 )
 
 DEVICE_EVIDENCE = {
     "python": re.compile(
-        r"\bcuda\b|cupy|\bjax\b|\btriton\b|['\"]mps\b|torch\.(mps|xpu|hpu|npu|accelerator)|['\"](xpu|hpu|npu|hip|gpu)\b"
-        r"|\brocm\b|tensorrt|CUDAExecutionProvider|\bdevice\b|\bmlx\b|\bcutlass\b|\btilelang\b|deepspeed"
+        r"\bcuda\b|cupy|\bjax\b|\btriton\b|['\"]mps\b|torch\.(mps|xpu|hpu|npu"
+        r"|accelerator)|['\"](xpu|hpu|npu|hip|gpu)\b"
+        r"|\brocm\b|tensorrt|CUDAExecutionProvider|\bdevice\b|\bmlx\b|\bcutlass\b"
+        r"|\btilelang\b|deepspeed"
         r"|\bgpus?\b|flash_attn|\bwarp\b|accelerate",
     ),
-    "cuda": re.compile(r"<<<|cuda|\bhip[A-Z]|cu[A-Z]\w+\(|cublas|cudnn|nvtx|tensorrt", re.IGNORECASE),
+    "cuda": re.compile(
+        r"<<<|cuda|\bhip[A-Z]|cu[A-Z]\w+\(|cublas|cudnn|nvtx|tensorrt", re.IGNORECASE
+    ),
 }
 
 # CUDA and HIP runtime: last segment without the vendor's prefix.
@@ -220,7 +263,10 @@ CPP_WAITS = frozenset(
     "DeviceSynchronize StreamSynchronize EventSynchronize ThreadSynchronize CtxSynchronize Free"
     " DeviceReset StreamSynchronize_ptsz HostSynchronize MemPrefetchSynchronize".split()
 )
-CPP_BLOCKING = frozenset("Memcpy Memcpy2D Memcpy3D MemcpyFromSymbol MemcpyToSymbol MemcpyDtoH MemcpyHtoD MemcpyDtoH_v2".split())
+CPP_BLOCKING = frozenset(
+    "Memcpy Memcpy2D Memcpy3D MemcpyFromSymbol MemcpyToSymbol MemcpyDtoH MemcpyHtoD"
+    " MemcpyDtoH_v2".split()
+)
 CPP_ASYNC = frozenset(
     "MemcpyAsync Memcpy2DAsync Memcpy3DAsync MemsetAsync Memset Memset2D GraphLaunch LaunchKernel"
     " LaunchCooperativeKernel LaunchKernelEx LaunchKernelExC ModuleLaunchKernel LaunchKernelGGL"
@@ -233,6 +279,8 @@ CPP_ALLOC = frozenset(
 )
 CPP_LIBRARY_WORK = re.compile(
     r"^(cublas|cublasLt|hipblas|rocblas|cusparse|hipsparse|cusolver\w*|cufft|hipfft|cudnn|miopen"
-    r"|curand|cutensor|nvjpeg|nppi)(?!\w*(Create|Destroy|Set|Get|Handle|Init|Plan|Workspace|Version|Free|BufferSize))\w*"
-    r"(gemm|Gemm|Matmul|GEMM|gemv|axpy|dot|scal|Exec\w*|Forward|Backward|Generate|Convolution\w*|SpMM|SpMV|Contract|Softmax|Filter)\w*$"
+    r"|curand|cutensor|nvjpeg|nppi)(?!\w*(Create|Destroy|Set|Get|Handle|Init|Plan"
+    r"|Workspace|Version|Free|BufferSize))\w*"
+    r"(gemm|Gemm|Matmul|GEMM|gemv|axpy|dot|scal|Exec\w*|Forward|Backward|Generate"
+    r"|Convolution\w*|SpMM|SpMV|Contract|Softmax|Filter)\w*$"
 )

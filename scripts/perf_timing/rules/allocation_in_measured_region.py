@@ -75,8 +75,14 @@ LABEL = "ALLOC"
 DEFAULT = True
 SEVERITY = "warning"
 LANGUAGES = ("python", "cuda")
-MESSAGE = "{call}() allocates inside the region that line {start} starts to measure; the figure includes the allocation"
-NOTE = "Allocate before the measurement and pass the buffer in; render-timing simple-event and raw-cuda do so."
+MESSAGE = (
+    "{call}() allocates inside the region that line {start} starts to measure; the figure"
+    " includes the allocation"
+)
+NOTE = (
+    "Allocate before the measurement and pass the buffer in; render-timing simple-event and"
+    " raw-cuda do so."
+)
 
 
 def check(source: SourceFile) -> Iterator[Report]:
@@ -86,7 +92,11 @@ def check(source: SourceFile) -> Iterator[Report]:
         if not _applies(source, region):
             continue
         for step in region.steps:
-            if r.ALLOC in step.roles and id(step.node) not in seen and _counts(source, region, step):
+            if (
+                r.ALLOC in step.roles
+                and id(step.node) not in seen
+                and _counts(source, region, step)
+            ):
                 seen.add(id(step.node))
                 call = last_segment(callee_text(step.node))
                 yield Report(step.node, MESSAGE.format(call=call, start=region.start.line),
@@ -94,19 +104,30 @@ def check(source: SourceFile) -> Iterator[Report]:
 
 
 def _applies(source: SourceFile, region: Region) -> bool:
-    if region.kind not in ("clock", "event", "harness") or region.carried or region.timer or region.cumulative:
+    if (
+        region.kind not in ("clock", "event", "harness")
+        or region.carried
+        or region.timer
+        or region.cumulative
+    ):
         return False
     if not samples.is_benchmark(source, region) or samples.is_training(region):
         return False
     if source.flow.host_only(region.end, region.scope) or samples.means_first(source, region):
         return False
-    return not re.search(r"estimat|probe|calib|alloc|malloc|memory|clone|copy|transfer|init|creat", source.intent(region), re.IGNORECASE)
+    return not re.search(
+        r"estimat|probe|calib|alloc|malloc|memory|clone|copy|transfer|init|creat",
+        source.intent(region),
+        re.IGNORECASE,
+    )
 
 
 def _is_result(source: SourceFile, step: Step) -> bool:
-    """Whether the buffer is what a function of the module returns: part of the API that is timed."""
+    """Whether the buffer is what a function of the module returns: part of the timed API."""
     function = source.scopes.scope_of(step.node)
-    if function.node.kind != "function" or (function.parent and function.parent.node.kind != "module"):
+    if function.node.kind != "function" or (
+        function.parent and function.parent.node.kind != "module"
+    ):
         return False
     names = [target_key(p.children[0]) for p in step.node.ancestors() if p.kind == "assign"]
     returned = " ".join(n.text for n in function.nodes if n.kind == "return")
@@ -115,12 +136,16 @@ def _is_result(source: SourceFile, step: Step) -> bool:
 
 def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether the allocation is on the device, beside other work and not inside a model."""
-    if "host" in step.roles or any(h.short_name in ("forward", "__init__", "setup", "generate") for h in step.helpers):
+    if "host" in step.roles or any(
+        h.short_name in ("forward", "__init__", "setup", "generate") for h in step.helpers
+    ):
         return False
     if samples.rare(step.site, region.start) or _is_result(source, step):
         return False
     others = [
         s for s in region.steps
-        if s.node is not step.node and r.ALLOC not in s.roles and (s.works or s.roles & {r.BLOCKING, r.OPAQUE})
+        if s.node is not step.node
+        and r.ALLOC not in s.roles
+        and (s.works or s.roles & {r.BLOCKING, r.OPAQUE})
     ]  # fmt: skip
     return bool(others)

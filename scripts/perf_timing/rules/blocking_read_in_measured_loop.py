@@ -60,15 +60,27 @@ LABEL = "SYNC-LOOP"
 DEFAULT = True
 SEVERITY = "warning"
 LANGUAGES = ("python",)
-MESSAGE = "{call}() reads from the device in every iteration of the measured loop; the host waits each time and launches no longer overlap"
-NOTE = "Keep the value on the device and read it after the loop, or only on every n-th step; render-timing loop does so."
+MESSAGE = (
+    "{call}() reads from the device in every iteration of the measured loop; the host waits"
+    " each time and launches no longer overlap"
+)
+NOTE = (
+    "Keep the value on the device and read it after the loop, or only on every n-th step;"
+    " render-timing loop does so."
+)
 
 
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each read that every measured iteration waits for."""
     seen: set[int] = set()
     for region in source.regions.all:
-        if region.kind not in ("clock", "event") or region.carried or region.hooked or region.cumulative or region.wraps_measurement:
+        if (
+            region.kind not in ("clock", "event")
+            or region.carried
+            or region.hooked
+            or region.cumulative
+            or region.wraps_measurement
+        ):
             continue
         if samples.means_first(source, region):
             continue
@@ -76,11 +88,19 @@ def check(source: SourceFile) -> Iterator[Report]:
             if id(step.site) not in seen and _blocks(region, step):
                 seen.add(id(step.site))
                 call = last_segment(callee_text(step.node))
-                yield Report(step.site, MESSAGE.format(call=call), related=((region.start, "clock started here"),))
+                yield Report(
+                    step.site,
+                    MESSAGE.format(call=call),
+                    related=((region.start, "clock started here"),),
+                )
 
 
 def _blocks(region: Region, step: Step) -> bool:
-    if r.READ not in step.roles or step.roles & {r.UPLOAD, r.JOIN, r.IO} or step.node.kind != "call":
+    if (
+        r.READ not in step.roles
+        or step.roles & {r.UPLOAD, r.JOIN, r.IO}
+        or step.node.kind != "call"
+    ):
         return False
     if any(n.kind in ("for", "while") for helper in step.helpers for n in helper.nodes):
         return False  # a helper that is a whole pass by itself

@@ -70,16 +70,30 @@ DEFAULT = True
 SEVERITY = "error"
 LANGUAGES = ("python", "cuda")
 MESSAGE = "{call} compiles or loads code inside the region that line {start} starts to measure"
-FIRST = "the first call of {call} compiles it, inside the region that line {start} starts to measure"
-NOTE = "Compile and call once before the measurement; render-timing simple-event, triton and cute do so."
-_LAZY = re.compile(r"(^|[._])(torch\.compile|cuda\.jit|numba\.jit|njit|numba\.cuda\.jit|jax\.jit|RawKernel|ElementwiseKernel)$")
+FIRST = (
+    "the first call of {call} compiles it, inside the region that line {start} starts to measure"
+)
+NOTE = (
+    "Compile and call once before the measurement; render-timing simple-event, triton and"
+    " cute do so."
+)
+_LAZY = re.compile(
+    r"(^|[._])(torch\.compile|cuda\.jit|numba\.jit|njit|numba\.cuda\.jit|jax\.jit"
+    r"|RawKernel|ElementwiseKernel)$"
+)
 
 
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each compilation that is measured."""
     seen: set[int] = set()
     for region in [*source.regions.all, *source.regions.harnessed]:
-        if region.carried or region.hooked or region.timer or region.cumulative or _meant(source, region):
+        if (
+            region.carried
+            or region.hooked
+            or region.timer
+            or region.cumulative
+            or _meant(source, region)
+        ):
             continue
         for step in region.steps:
             if r.COMPILE in step.roles and id(step.node) not in seen and not _cached(step):
@@ -118,7 +132,9 @@ def _first_call(source: SourceFile, region: Region) -> tuple[Node, str] | None:
         name = _uses(step, lazy)
         if name is None or step.site.kind != "call":
             continue
-        if samples.ran_before(source, region.scope, region.start.start, [step]) and not _fresh(source, region, name):
+        if samples.ran_before(source, region.scope, region.start.start, [step]) and not _fresh(
+            source, region, name
+        ):
             return None
         if _named_before(source, region, name):
             return None
@@ -130,7 +146,9 @@ def _first_call(source: SourceFile, region: Region) -> tuple[Node, str] | None:
     return _passed_in(source, region, lazy)
 
 
-def _passed_in(source: SourceFile, region: Region, lazy: dict[str, Node]) -> tuple[Node, str] | None:
+def _passed_in(
+    source: SourceFile, region: Region, lazy: dict[str, Node]
+) -> tuple[Node, str] | None:
     """A call of the measuring function that hands it a function which has not been compiled yet."""
     scope = region.scope
     called = {callee_text(s.site): s for s in region.steps if s.site.kind == "call"}
@@ -140,7 +158,9 @@ def _passed_in(source: SourceFile, region: Region, lazy: dict[str, Node]) -> tup
     for site in source.scopes.call_sites(scope):
         for argument in positional(site):
             for name in lazy:
-                if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", argument.text) and not _used_before(source, name, lazy[name], site):
+                if re.search(
+                    rf"(?<![\w.]){re.escape(name)}(?!\w)", argument.text
+                ) and not _used_before(source, name, lazy[name], site):
                     return site, name
     return None
 
@@ -159,9 +179,11 @@ def _lazy_names(source: SourceFile) -> dict[str, Node]:
     """Names of functions that compile when they are first called, and where they are made."""
     found: dict[str, Node] = {}
     for call in source.scopes.calls:
-        if _LAZY.search(source.scopes.resolve(callee_text(call))) and call.parent is not None:
-            if call.parent.kind == "assign" and call.parent.children[0].kind == "name":
-                found[squeeze(call.parent.children[0].text)] = call
+        parent = call.parent
+        if parent is None or parent.kind != "assign" or parent.children[0].kind != "name":
+            continue
+        if _LAZY.search(source.scopes.resolve(callee_text(call))):
+            found[squeeze(parent.children[0].text)] = call
     for scope in source.scopes.all:
         for decorator in scope.decorators:
             name = squeeze(decorator.text).lstrip("@").partition("(")[0]
@@ -173,7 +195,10 @@ def _lazy_names(source: SourceFile) -> dict[str, Node]:
 def _uses(step: Step, lazy: dict[str, Node]) -> str | None:
     for node in (step.node, step.site):
         if node.kind == "call":
-            names = [re.sub(r"\[.*", "", callee_text(node)), *(squeeze(a.text) for a in positional(node))]
+            names = [
+                re.sub(r"\[.*", "", callee_text(node)),
+                *(squeeze(a.text) for a in positional(node)),
+            ]
             for name in names:
                 if name in lazy:
                     return name
@@ -183,7 +208,9 @@ def _uses(step: Step, lazy: dict[str, Node]) -> str | None:
 def _fresh(source: SourceFile, region: Region, name: str) -> bool:
     """Whether what ran before was called without the compiled function as an argument."""
     return any(
-        name in {squeeze(a.text) for a in positional(s.site)} for s in region.steps if s.site.kind == "call"
+        name in {squeeze(a.text) for a in positional(s.site)}
+        for s in region.steps
+        if s.site.kind == "call"
     )
 
 
@@ -192,7 +219,11 @@ def _named_before(source: SourceFile, region: Region, name: str) -> bool:
     made = _lazy_names(source)[name]
     for scope in region.scope.enclosing():
         for node in scope.nodes:
-            if node.kind == "name" and node.text == name and made.end < node.start < region.start.start:
+            if (
+                node.kind == "name"
+                and node.text == name
+                and made.end < node.start < region.start.start
+            ):
                 parent = node.parent
                 if parent is not None and parent.kind in ("call", "args", "subscript", "attribute"):
                     return True

@@ -68,9 +68,19 @@ LABEL = "COPY-IN-TIMED"
 DEFAULT = True
 SEVERITY = "warning"
 LANGUAGES = ("python", "cuda")
-MESSAGE = "{call}() copies between host and device inside the region that line {start} starts to measure; the figure is mostly the copy"
-NOTE = "Copy before and after the measurement, or name the figure end to end; render-timing raw-cuda does the former."
-_END_TO_END = re.compile(r"total|end.?to.?end|e2e|transfer|copy|copies|memcpy|h2d|d2h|bandwidth|to host|pipeline|round.?trip|overall|wall|incl|with mem|frame|request", re.IGNORECASE)
+MESSAGE = (
+    "{call}() copies between host and device inside the region that line {start} starts to"
+    " measure; the figure is mostly the copy"
+)
+NOTE = (
+    "Copy before and after the measurement, or name the figure end to end; render-timing"
+    " raw-cuda does the former."
+)
+_END_TO_END = re.compile(
+    r"total|end.?to.?end|e2e|transfer|copy|copies|memcpy|h2d|d2h|bandwidth|to host"
+    r"|pipeline|round.?trip|overall|wall|incl|with mem|frame|request",
+    re.IGNORECASE,
+)
 
 
 def check(source: SourceFile) -> Iterator[Report]:
@@ -82,7 +92,12 @@ def check(source: SourceFile) -> Iterator[Report]:
         for step in region.steps:
             if r.COPY in step.roles and id(step.site) not in seen and _counts(source, region, step):
                 seen.add(id(step.site))
-                yield Report(step.site, MESSAGE.format(call=last_segment(callee_text(step.node)), start=region.start.line))
+                yield Report(
+                    step.site,
+                    MESSAGE.format(
+                        call=last_segment(callee_text(step.node)), start=region.start.line
+                    ),
+                )
 
 
 def _counts(source: SourceFile, region: Region, step: Step) -> bool:
@@ -90,11 +105,15 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
         return False
     if source.language == "python":
         arguments = positional(step.node)
-        return bool(arguments) and all(source.devices.of(a, source.scopes.scope_of(step.node)) == "host" for a in arguments)
-    kernels = {re.sub(r"<.*", "", callee_text(s.node)) for s in region.steps if s.node.kind == "launch"}
+        return bool(arguments) and all(
+            source.devices.of(a, source.scopes.scope_of(step.node)) == "host" for a in arguments
+        )
+    kernels = {
+        re.sub(r"<.*", "", callee_text(s.node)) for s in region.steps if s.node.kind == "launch"
+    }
     words = source.intent(region)
     if not kernels or _END_TO_END.search(words):
         return False
-    return bool(re.search(r"kernel|\bop\b|compute|gemm|matmul|gpu time|flop", words, re.IGNORECASE)) or any(
-        kernel and kernel.lower() in words.lower() for kernel in kernels
-    )
+    return bool(
+        re.search(r"kernel|\bop\b|compute|gemm|matmul|gpu time|flop", words, re.IGNORECASE)
+    ) or any(kernel and kernel.lower() in words.lower() for kernel in kernels)

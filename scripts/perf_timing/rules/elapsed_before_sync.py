@@ -105,7 +105,9 @@ def _waited(source: SourceFile, pair: Pair, record: object) -> bool:
             return True
         if _exclusive(source, pair):
             return True
-        return any(s.waits for s in source.flow.between(scope, low, high)) or _polled(source, low, high)
+        return any(s.waits for s in source.flow.between(scope, low, high)) or _polled(
+            source, low, high
+        )
     if pair.scope in _enclosed(scope):
         return True
     return _waited_elsewhere(source, pair, scope)
@@ -126,7 +128,10 @@ def _exclusive(source: SourceFile, pair: Pair) -> bool:
     assert pair.end is not None
     branches = {id(p): p for p in pair.end.ancestors() if p.kind in ("elif", "else", "case")}
     own = {id(p) for p in pair.call.ancestors()}
-    return any(key not in own and p.parent is not None and id(p.parent) in own for key, p in branches.items())
+    return any(
+        key not in own and p.parent is not None and id(p.parent) in own
+        for key, p in branches.items()
+    )
 
 
 def _polled(source: SourceFile, low: int, high: int) -> bool:
@@ -139,17 +144,24 @@ def _waited_elsewhere(source: SourceFile, pair: Pair, recorder: Scope) -> bool:
     before = source.flow.between(pair.scope, pair.scope.node.start, pair.call.start)
     assert pair.end is not None
     after = source.flow.between(recorder, pair.end.end, recorder.node.end)
-    if any(s.waits for s in [*before, *after]) or _polled(source, pair.scope.node.start, pair.call.start):
+    if any(s.waits for s in [*before, *after]) or _polled(
+        source, pair.scope.node.start, pair.call.start
+    ):
         return True
-    users = [s for s in source.scopes.all if _calls(source, s, recorder) and _calls(source, s, pair.scope)]
+    users = [
+        s
+        for s in source.scopes.all
+        if _calls(source, s, recorder) and _calls(source, s, pair.scope)
+    ]
     if users:
         return all(_between_calls(source, user, recorder, pair.scope) for user in users)
     return _mentioned(source, pair)
 
 
 def _calls(source: SourceFile, scope: Scope, target: Scope) -> list[int]:
-    return [c.end for c in scope.nodes if c.kind == "call"
-            and last_segment(callee_text(c)) == target.short_name and target.short_name]  # fmt: skip
+    name = target.short_name
+    calls = [node for node in scope.nodes if node.kind == "call"]
+    return [call.end for call in calls if name and last_segment(callee_text(call)) == name]
 
 
 def _between_calls(source: SourceFile, user: Scope, recorder: Scope, reader: Scope) -> bool:
@@ -172,6 +184,8 @@ def _mentioned(source: SourceFile, pair: Pair) -> bool:
             if r.WAIT in step.roles:
                 return True
     names = "|".join(re.escape(n.partition("#")[0]) for n in pair.end_names)
-    return bool(re.search(rf"\b({names})\b[^\n]*\.(query|synchronize|wait)\(", source.tree.text)) or bool(
-        re.search(r"\.query\(\)|EventQuery", source.tree.text)
-    ) or not loops_around(pair.call) and not pair.scope.class_name
+    return (
+        bool(re.search(rf"\b({names})\b[^\n]*\.(query|synchronize|wait)\(", source.tree.text))
+        or bool(re.search(r"\.query\(\)|EventQuery", source.tree.text))
+        or (not loops_around(pair.call) and not pair.scope.class_name)
+    )

@@ -69,8 +69,13 @@ SEVERITY = "error"
 TRIGGER = words.EVENTS
 LANGUAGES = ("python", "cuda")
 MESSAGE = "no record of the event {event} reaches this elapsed-time call; there is no time to read"
-CAPTURED = "the events read here are recorded on line {line} while a graph is captured; they hold no time"
-NOTE = "Record both events on the stream of the work, outside the capture; render-timing cuda-graph and simple-event do so."
+CAPTURED = (
+    "the events read here are recorded on line {line} while a graph is captured; they hold no time"
+)
+NOTE = (
+    "Record both events on the stream of the work, outside the capture; render-timing"
+    " cuda-graph and simple-event do so."
+)
 
 
 def check(source: SourceFile) -> Iterator[Report]:
@@ -81,8 +86,14 @@ def check(source: SourceFile) -> Iterator[Report]:
             yield Report(pair.call, CAPTURED.format(line=captured.line))
             continue
         events = source.regions.elapsed_events(pair.call) or ()
-        for event, names, record in zip(events, (pair.start_names, pair.end_names), (pair.start, pair.end)):  # noqa: B905
-            if record is None and _created_here(source, names, pair.scope) and not _handed_on(source, names, pair):
+        for event, names, record in zip(
+            events, (pair.start_names, pair.end_names), (pair.start, pair.end), strict=False
+        ):
+            if (
+                record is None
+                and _created_here(source, names, pair.scope)
+                and not _handed_on(source, names, pair)
+            ):
                 yield Report(pair.call, MESSAGE.format(event=" ".join(event.text.split())[:60]))
                 break
 
@@ -97,7 +108,9 @@ def _captured(source: SourceFile, pair: Pair) -> Node | None:
 
 
 def _in_capture(source: SourceFile, call: Node) -> bool:
-    if "external" in source.tree.text and re.search(r"external\s*=\s*True|EventRecordExternal", source.tree.text):
+    if "external" in source.tree.text and re.search(
+        r"external\s*=\s*True|EventRecordExternal", source.tree.text
+    ):
         return False
     for parent in call.ancestors():
         if parent.kind == "with":
@@ -105,14 +118,33 @@ def _in_capture(source: SourceFile, call: Node) -> bool:
             if re.search(r"cuda\.graph\(|(^|\s)graph\(|xpu\.graph\(", heads):
                 return True
     scope = source.scopes.scope_of(call)
-    begin = [n.end for n in scope.nodes if n.kind == "call" and re.search(r"BeginCapture$|capture_begin$", callee_text(n)) and n.end < call.start]
-    end = [n.start for n in scope.nodes if n.kind == "call" and re.search(r"EndCapture$|capture_end$", callee_text(n)) and n.start > call.end]
-    between = [n for n in scope.nodes if n.kind == "call" and re.search(r"EndCapture$|capture_end$", callee_text(n)) and begin and begin[-1] < n.start < call.start]
+    begin = [
+        n.end
+        for n in scope.nodes
+        if n.kind == "call"
+        and re.search(r"BeginCapture$|capture_begin$", callee_text(n))
+        and n.end < call.start
+    ]
+    end = [
+        n.start
+        for n in scope.nodes
+        if n.kind == "call"
+        and re.search(r"EndCapture$|capture_end$", callee_text(n))
+        and n.start > call.end
+    ]
+    between = [
+        n
+        for n in scope.nodes
+        if n.kind == "call"
+        and re.search(r"EndCapture$|capture_end$", callee_text(n))
+        and begin
+        and begin[-1] < n.start < call.start
+    ]
     return bool(begin and end and not between)
 
 
 def _created_here(source: SourceFile, names: frozenset[str], scope: Scope) -> bool:
-    """Whether the function that reads the time also makes the event, and only in plain variables."""
+    """Whether the function that reads the time also makes the event, in plain variables."""
     if any("#" in n or "[" in n or "." in n for n in names) or len(names) != 1:
         return False
     (name,) = names
@@ -140,12 +172,29 @@ def _handed_on(source: SourceFile, names: frozenset[str], pair: Pair) -> bool:
     for node in source.tree.of_kind("name"):
         if node.text == name and node.parent is not None:
             parent = node.parent
-            if parent.kind in ("args", "list", "tuple", "return", "keyword", "pair", "dict", "yield"):
+            if parent.kind in (
+                "args",
+                "list",
+                "tuple",
+                "return",
+                "keyword",
+                "pair",
+                "dict",
+                "yield",
+            ):
                 call = parent.parent
                 callee = callee_text(call) if call is not None and call.kind == "call" else ""
-                if call is pair.call or re.search(r"Event(Create|Destroy|Elapsed|Synchronize|Query)|elapsed_time|synchronize", callee):
+                if call is pair.call or re.search(
+                    r"Event(Create|Destroy|Elapsed|Synchronize|Query)|elapsed_time|synchronize",
+                    callee,
+                ):
                     continue
-                if parent.kind == "tuple" and parent.parent is not None and parent.parent.kind == "assign" and parent.parent.children[0] is parent:
+                if (
+                    parent.kind == "tuple"
+                    and parent.parent is not None
+                    and parent.parent.kind == "assign"
+                    and parent.parent.children[0] is parent
+                ):
                     continue
                 return True
             if parent.kind == "assign" and parent.children[-1] is node:

@@ -61,7 +61,14 @@ from collections.abc import Iterator
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.scopes import base_name, callee_text, keyword, last_segment, positional, target_key
+from perf_timing.lint.scopes import (
+    base_name,
+    callee_text,
+    keyword,
+    last_segment,
+    positional,
+    target_key,
+)
 
 CODE = "TIM402"
 LABEL = "EVENT-NOTIMING"
@@ -69,8 +76,13 @@ DEFAULT = True
 SEVERITY = "error"
 TRIGGER = words.EVENTS
 LANGUAGES = ("python", "cuda")
-MESSAGE = "{event} is created without timing, but line {line} reads its elapsed time; the read fails"
-NOTE = "Create the event with timing (enable_timing=True, or no cudaEventDisableTiming); render-timing simple-event does so."
+MESSAGE = (
+    "{event} is created without timing, but line {line} reads its elapsed time; the read fails"
+)
+NOTE = (
+    "Create the event with timing (enable_timing=True, or no cudaEventDisableTiming);"
+    " render-timing simple-event does so."
+)
 
 
 def check(source: SourceFile) -> Iterator[Report]:
@@ -94,10 +106,13 @@ def _read_names(source: SourceFile) -> dict[str, int]:
     for scope in source.scopes.all:
         for node in scope.nodes:
             # cuda.core and CuPy subtract events: after - before.
-            if node.kind == "binary" and source.regions.operator(node) == "-" and len(node.children) == 2:
-                if all(c.kind == "name" for c in node.children):
-                    for child in node.children:
-                        found.setdefault("-" + target_key(child), node.line)
+            if (
+                node.kind == "binary"
+                and source.regions.operator(node) == "-"
+                and len(node.children) == 2
+            ) and all(c.kind == "name" for c in node.children):
+                for child in node.children:
+                    found.setdefault("-" + target_key(child), node.line)
     return found
 
 
@@ -140,7 +155,9 @@ def _is_untimed(full: str, call: Node) -> bool:
 
 
 def _is_untimed_record(call: Node) -> bool:
-    return "enable_timing" not in call.text and "options" not in call.text and "event" not in call.text
+    return (
+        "enable_timing" not in call.text and "options" not in call.text and "event" not in call.text
+    )
 
 
 def _targets(call: Node) -> Iterator[str]:
@@ -170,7 +187,11 @@ def _cpp(source: SourceFile) -> Iterator[tuple[Node, str]]:
                 yield call, base_name(given[0].text).removeprefix("self.")
     for node in source.tree.of_kind("decl"):
         if "Event" in node.text:
-            found = re.match(r"(?:(?:static|mutable)\s+)?(?:at::cuda|c10::cuda|at::hip)::(?:CUDA|HIP)Event\s+([\w\s,]+);", node.text)
+            found = re.match(
+                r"(?:(?:static|mutable)\s+)?(?:at::cuda|c10::cuda|at::hip)::(?:CUDA"
+                r"|HIP)Event\s+([\w\s,]+);",
+                node.text,
+            )
             if found:
                 for name in re.findall(r"\w+", found[1]):
                     yield node, name

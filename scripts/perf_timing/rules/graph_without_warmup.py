@@ -83,16 +83,29 @@ DEFAULT = True
 SEVERITY = "warning"
 TRIGGER = words.GRAPHS
 LANGUAGES = ("python", "cuda")
-MESSAGE = "the work on line {work} is captured without having run before; one-time set-up is recorded or breaks the capture"
-REPLAY = "the first replay of the graph, on line {work}, is inside this measurement; it also uploads the graph"
-NOTE = "Run the work on a side stream before the capture and replay once before measuring; render-timing cuda-graph does so."
+MESSAGE = (
+    "the work on line {work} is captured without having run before; one-time set-up is"
+    " recorded or breaks the capture"
+)
+REPLAY = (
+    "the first replay of the graph, on line {work}, is inside this measurement; it also"
+    " uploads the graph"
+)
+NOTE = (
+    "Run the work on a side stream before the capture and replay once before measuring;"
+    " render-timing cuda-graph does so."
+)
 
 
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each cold capture and each cold replay."""
     timed = bool(source.regions.all or source.regions.harnessed or source.regions.pairs)
     for statement, scope, low, high in _captures(source) if timed else ():
-        steps = [s for s in source.flow.between(scope, low, high) if s.works or s.roles & {r.BLOCKING, r.OPAQUE}]
+        steps = [
+            s
+            for s in source.flow.between(scope, low, high)
+            if s.works or s.roles & {r.BLOCKING, r.OPAQUE}
+        ]
         if steps and not samples.ran_before(source, scope, statement.start, steps):
             yield Report(statement, MESSAGE.format(work=steps[0].site.line))
     yield from _replays(source)
@@ -106,8 +119,16 @@ def _captures(source: SourceFile) -> Iterator[tuple[Node, Scope, int, int]]:
                 body = node.parent.child("block")
                 if call.kind == "call" and body and _is_graph(source, call):
                     yield call, scope, body.start - 1, body.end
-        begins = [n for n in scope.nodes if n.kind == "call" and re.search(r"BeginCapture$|capture_begin$", callee_text(n))]
-        ends = [n for n in scope.nodes if n.kind == "call" and re.search(r"EndCapture$|capture_end$", callee_text(n))]
+        begins = [
+            n
+            for n in scope.nodes
+            if n.kind == "call" and re.search(r"BeginCapture$|capture_begin$", callee_text(n))
+        ]
+        ends = [
+            n
+            for n in scope.nodes
+            if n.kind == "call" and re.search(r"EndCapture$|capture_end$", callee_text(n))
+        ]
         for begin in begins:
             after = [e for e in ends if e.start > begin.end]
             if after:
@@ -125,18 +146,35 @@ def _replays(source: SourceFile) -> Iterator[Report]:
         steps = [s for s in region.steps if r.REPLAY in s.roles]
         if not steps or id(region.start) in seen or region.timer is not None:
             continue
-        before = [s for s in source.flow.steps(region.scope) if s.position <= region.start.start and r.REPLAY in s.roles]
-        if before or _replayed_by_caller(source, region.scope) or samples.drops_samples(source, region):
+        before = [
+            s
+            for s in source.flow.steps(region.scope)
+            if s.position <= region.start.start and r.REPLAY in s.roles
+        ]
+        if (
+            before
+            or _replayed_by_caller(source, region.scope)
+            or samples.drops_samples(source, region)
+        ):
             continue
         if not _captured_here(source, steps[0]):
             continue
         seen.add(id(region.start))
-        yield Report(region.start, REPLAY.format(work=steps[0].site.line), related=((steps[0].site, "first replay"),))
+        yield Report(
+            region.start,
+            REPLAY.format(work=steps[0].site.line),
+            related=((steps[0].site, "first replay"),),
+        )
 
 
 def _captured_here(source: SourceFile, step: Step) -> bool:
     """Whether the file itself captures graphs: elsewhere a first replay may have happened."""
-    return bool(re.search(r"cuda\.graph\(|capture_begin|BeginCapture|CUDAGraph\(|GraphInstantiate", source.tree.text))
+    return bool(
+        re.search(
+            r"cuda\.graph\(|capture_begin|BeginCapture|CUDAGraph\(|GraphInstantiate",
+            source.tree.text,
+        )
+    )
 
 
 def _replayed_by_caller(source: SourceFile, scope: Scope) -> bool:
@@ -147,4 +185,3 @@ def _replayed_by_caller(source: SourceFile, scope: Scope) -> bool:
         if any(r.REPLAY in s.roles for s in source.flow.steps(caller) if s.position < site.start):
             return True
     return False
-

@@ -119,7 +119,7 @@ def _opaque(source: SourceFile, region: Region) -> Step | None:
 
 
 def _is_decorator(region: Region) -> bool:
-    """A timer for any function, with none in this file: what it times is not known to be GPU work."""
+    """A timer for any function, with none in this file: what it times is not known."""
     outer = region.scope.parent
     names = {callee_text(s.site) for s in region.steps if r.OPAQUE in s.roles}
     return outer is not None and outer.name != "" and bool(names & set(outer.parameters))
@@ -129,7 +129,9 @@ def _host_only(source: SourceFile, region: Region) -> bool:
     if any(s.is_async for s in region.scope.enclosing()):
         return True  # requests and streams: what is awaited has come to the host
     scopes = [s.name for s in region.scope.enclosing()]
-    return source.flow.host_only(region.end, region.scope) or any("cpu" in n.lower() for n in scopes)
+    return source.flow.host_only(region.end, region.scope) or any(
+        "cpu" in n.lower() for n in scopes
+    )
 
 
 def _report(region: Region, left: Step) -> Report:
@@ -140,4 +142,8 @@ def _report(region: Region, left: Step) -> Report:
     if region.hooked:
         return Report(region.report, HOOKED.format(clock=clock, end=region.report.line))
     message = MESSAGE.format(clock=clock, end=region.report.line, work=left.site.line)
-    return Report(region.report, message, related=((left.site, "work queued here"), (region.start, "clock started here")))
+    return Report(
+        region.report,
+        message,
+        related=((left.site, "work queued here"), (region.start, "clock started here")),
+    )

@@ -66,8 +66,14 @@ LABEL = "IO-LOOP"
 DEFAULT = True
 SEVERITY = "warning"
 LANGUAGES = ("python", "cuda")
-MESSAGE = "{call}() writes output inside the region that line {start} starts to measure; the host queues no work meanwhile"
-NOTE = "Write after the closing reading, or only on every n-th step outside the window; render-timing loop does so."
+MESSAGE = (
+    "{call}() writes output inside the region that line {start} starts to measure; the host"
+    " queues no work meanwhile"
+)
+NOTE = (
+    "Write after the closing reading, or only on every n-th step outside the window;"
+    " render-timing loop does so."
+)
 _CLOSE_LINES = 100
 
 
@@ -75,7 +81,13 @@ def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each write that is measured."""
     seen: set[int] = set()
     for region in source.regions.all:
-        if region.kind not in ("clock", "event") or region.carried or region.hooked or region.timer or region.cumulative:
+        if (
+            region.kind not in ("clock", "event")
+            or region.carried
+            or region.hooked
+            or region.timer
+            or region.cumulative
+        ):
             continue
         if samples.means_first(source, region):
             continue
@@ -86,7 +98,9 @@ def check(source: SourceFile) -> Iterator[Report]:
         for step in region.steps:
             if r.IO in step.roles and id(step.site) not in seen and _counts(source, region, step):
                 seen.add(id(step.site))
-                call = last_segment(callee_text(step.node)) if step.node.kind == "call" else "output"
+                call = (
+                    last_segment(callee_text(step.node)) if step.node.kind == "call" else "output"
+                )
                 yield Report(step.site, MESSAGE.format(call=call, start=region.start.line),
                              related=((region.start, "measured from here"),))  # fmt: skip
 
@@ -96,7 +110,11 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
         return False
     loops = [loop for loop in region.inner_loops(step.site) if loop.kind != "comp"]
     if loops:
-        works = any((s.works or s.roles & {r.BLOCKING, r.OPAQUE}) and region.inner_loops(s.site)[:1] == loops[:1] for s in region.steps)
+        works = any(
+            (s.works or s.roles & {r.BLOCKING, r.OPAQUE})
+            and region.inner_loops(s.site)[:1] == loops[:1]
+            for s in region.steps
+        )
         return works and not samples.rare(step.site, loops[-1])
     if region.end.line - region.start.line > _CLOSE_LINES or samples.rare(step.site, region.start):
         return False

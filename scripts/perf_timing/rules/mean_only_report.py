@@ -50,7 +50,10 @@ import torch
 
 a = torch.randn(4096, 4096, device="cuda")
 a @ a
-pairs = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(50)]
+def event():
+    return torch.cuda.Event(enable_timing=True)
+
+pairs = [(event(), event()) for _ in range(50)]
 for start, end in pairs:
     start.record()
     a @ a
@@ -68,15 +71,28 @@ from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import Scope, call_args, callee_text, last_segment, loops_around, squeeze
+from perf_timing.lint.scopes import (
+    Scope,
+    call_args,
+    callee_text,
+    last_segment,
+    loops_around,
+    squeeze,
+)
 
 CODE = "TIM303"
 LABEL = "MEANONLY"
 DEFAULT = True
 SEVERITY = "info"
 LANGUAGES = ("python", "cuda")
-MESSAGE = "only the mean of the samples in {name} is reported; one slow sample moves it and nothing shows that"
-NOTE = "Report the median with a spread (quartiles, or minimum and maximum); render-timing simple-event does so."
+MESSAGE = (
+    "only the mean of the samples in {name} is reported; one slow sample moves it and"
+    " nothing shows that"
+)
+NOTE = (
+    "Report the median with a spread (quartiles, or minimum and maximum); render-timing"
+    " simple-event does so."
+)
 
 
 def check(source: SourceFile) -> Iterator[Report]:
@@ -89,7 +105,9 @@ def check(source: SourceFile) -> Iterator[Report]:
         scope = source.scopes.scope_of(region.delta)
         found = [(name, _mean_of_list(source, name, scope)) for name in sorted(value.lists)]
         if region.sample_loops or _in_loop(region):
-            found += [(name, _mean_of_sum(source, region, name, scope)) for name in sorted(value.sums)]
+            found += [
+                (name, _mean_of_sum(source, region, name, scope)) for name in sorted(value.sums)
+            ]
             if _printed_inside(region, value):
                 continue
         for name, node in found:
@@ -104,19 +122,66 @@ def _in_loop(region: Region) -> bool:
 
 def _printed_inside(region: Region, value: samples.Fate) -> bool:
     loops = loops_around(region.delta)
-    return any(any(loop.start <= node.start < loop.end for loop in loops[:1]) for node in value.printed)
+    return any(
+        any(loop.start <= node.start < loop.end for loop in loops[:1]) for node in value.printed
+    )
 
 
 def _mean_of_list(source: SourceFile, name: str, scope: Scope) -> Node | None:
     applied = samples.reducers(source, name, scope)
-    allowed = {"len", "sum", "mean", "fmean", "average", "avg", "nanmean", "append", "array", "tensor", "float", "round", "print", "list", "asarray", "stack", "item", "format", "numel", "size", "shape", "clear", "info", "Tensor", "loop", "accumulate", "begin", "end", "push_back", "tolist", "numpy", "cpu", "int", "str", "enumerate", "zip", "range"}
-    if applied - allowed or "loop" in applied and "sum" not in applied and "mean" not in applied:
+    allowed = {
+        "len",
+        "sum",
+        "mean",
+        "fmean",
+        "average",
+        "avg",
+        "nanmean",
+        "append",
+        "array",
+        "tensor",
+        "float",
+        "round",
+        "print",
+        "list",
+        "asarray",
+        "stack",
+        "item",
+        "format",
+        "numel",
+        "size",
+        "shape",
+        "clear",
+        "info",
+        "Tensor",
+        "loop",
+        "accumulate",
+        "begin",
+        "end",
+        "push_back",
+        "tolist",
+        "numpy",
+        "cpu",
+        "int",
+        "str",
+        "enumerate",
+        "zip",
+        "range",
+    }
+    if applied - allowed or ("loop" in applied and "sum" not in applied and "mean" not in applied):
         return None
     for around in scope.enclosing():
         for node in around.nodes:
-            if node.kind == "call" and samples.MEAN.search(callee_text(node)) and _mentions(node, name):
-                if not _kept(node) and _is_mean(node):
-                    return node
+            if (
+                (
+                    node.kind == "call"
+                    and samples.MEAN.search(callee_text(node))
+                    and _mentions(node, name)
+                )
+                and not _kept(node)
+                and _is_mean(node)
+            ):
+                return node
     return None
 
 
@@ -130,8 +195,8 @@ def _is_mean(node: Node) -> bool:
 def _kept(node: Node) -> bool:
     """Whether the mean is itself one of several values that a statistic is taken of."""
     return any(
-        p.kind == "call" and re.search(r"(^|[._])(append|push_back)$", callee_text(p))
-        or p.kind == "call" and samples.ROBUST.search(callee_text(p))
+        (p.kind == "call" and re.search(r"(^|[._])(append|push_back)$", callee_text(p)))
+        or (p.kind == "call" and samples.ROBUST.search(callee_text(p)))
         for p in node.ancestors()
     )
 
@@ -148,16 +213,28 @@ def _mean_of_sum(source: SourceFile, region: Region, name: str, scope: Scope) ->
     loops = loops_around(region.delta)
     after = loops[0].end if loops else region.delta.end
     for node in scope.nodes:
-        if node.kind == "binary" and node.start >= after and source.regions.operator(node).endswith("/"):
-            if len(node.children) == 2 and squeeze(node.children[0].text) == name and node.children[1].kind != "string":
-                if not _is_scale(node.children[1]):
-                    return node
-        if node.kind in ("assign", "augassign") and node.start >= after and samples.operator(node).startswith("/="):
-            if squeeze(node.children[0].text) == name:
-                return node
+        if (
+            (
+                node.kind == "binary"
+                and node.start >= after
+                and source.regions.operator(node).endswith("/")
+            )
+            and (
+                len(node.children) == 2
+                and squeeze(node.children[0].text) == name
+                and node.children[1].kind != "string"
+            )
+            and not _is_scale(node.children[1])
+        ):
+            return node
+        if (
+            node.kind in ("assign", "augassign")
+            and node.start >= after
+            and samples.operator(node).startswith("/=")
+        ) and squeeze(node.children[0].text) == name:
+            return node
     return None
 
 
 def _is_scale(node: Node) -> bool:
     return bool(re.fullmatch(r"1000(\.0?)?f?|1e\d|1e-\d|1000000(\.0)?|60(\.0)?", node.text))
-

@@ -94,9 +94,7 @@ def check(source: SourceFile) -> Iterator[Report]:
 
 
 def _first(region: Region) -> Step | None:
-    return next(
-        (s for s in samples.works(region)), None
-    )
+    return next((s for s in samples.works(region)), None)
 
 
 def _applies(source: SourceFile, region: Region) -> bool:
@@ -104,7 +102,11 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if not samples.is_benchmark(source, region) or samples.is_training(region):
         return False
-    if all(r.OPAQUE in s.roles for s in samples.works(region)) and region.scope.parent is not None and region.scope.parent.name:
+    if (
+        all(r.OPAQUE in s.roles for s in samples.works(region))
+        and region.scope.parent is not None
+        and region.scope.parent.name
+    ):
         return False  # a decorator for any function
     if samples.means_first(source, region) or _replays(source, region):
         return False
@@ -120,13 +122,21 @@ def _replays(source: SourceFile, region: Region) -> bool:
     if any(r.REPLAY in s.roles for s in region.steps):
         return True
     names = " ".join(source.statement(s.site).text for s in region.steps)
-    return bool(re.search(r"graph", names, re.IGNORECASE) and re.search(r"CUDAGraph|cuda\.graph\(", source.tree.text))
+    return bool(
+        re.search(r"graph", names, re.IGNORECASE)
+        and re.search(r"CUDAGraph|cuda\.graph\(", source.tree.text)
+    )
 
 
 def _prints_each(source: SourceFile, region: Region) -> bool:
     """Whether every sample is printed: the reader sees that the first is different."""
     value = samples.fate(source, region)
     loops = region.sample_loops
-    return bool(loops) and not value.lists and not value.sums and any(
-        any(loop.start <= node.start < loop.end for loop in loops[:1]) for node in value.printed
+    return (
+        bool(loops)
+        and not value.lists
+        and not value.sums
+        and any(
+            any(loop.start <= node.start < loop.end for loop in loops[:1]) for node in value.printed
+        )
     )

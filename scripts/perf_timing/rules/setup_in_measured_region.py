@@ -52,28 +52,52 @@ LABEL = "SETUP-IN-TIMED"
 DEFAULT = True
 SEVERITY = "warning"
 LANGUAGES = ("python",)
-MESSAGE = "{call}() prepares a sample inside the region that line {start} starts to measure; the figure includes it"
-NOTE = "Prepare before the opening reading, or let the benchmark helper flush; render-timing simple-event has a cold-cache option that does so."
-_BUFFER = re.compile(r"(^|[._])(\w*flush\w*|wipe\w*|l2_?\w*|\w*_l2\w*|cache|\w*_cache_buf\w*|cache_buf\w*|scrub\w*|evict\w*|thrash\w*|dirty\w*)\.(zero_|fill_|random_|normal_|add_|copy_)$", re.IGNORECASE)
-_CALL = re.compile(r"(^|[._])(empty_cache|reset_peak_memory_stats|reset_max_memory_allocated|gc\.collect|manual_seed\w*|flush_l2\w*|flush_cache\w*|clear_l2\w*|clear_cache\w*|l2_flush\w*|cache_flush\w*)$")
+MESSAGE = (
+    "{call}() prepares a sample inside the region that line {start} starts to measure; the"
+    " figure includes it"
+)
+NOTE = (
+    "Prepare before the opening reading, or let the benchmark helper flush; render-timing"
+    " simple-event has a cold-cache option that does so."
+)
+_BUFFER = re.compile(
+    r"(^|[._])(\w*flush\w*|wipe\w*|l2_?\w*|\w*_l2\w*|cache|\w*_cache_buf\w*|cache_buf\w*"
+    r"|scrub\w*|evict\w*|thrash\w*|dirty\w*)\.(zero_|fill_|random_|normal_|add_|copy_)$",
+    re.IGNORECASE,
+)
+_CALL = re.compile(
+    r"(^|[._])(empty_cache|reset_peak_memory_stats|reset_max_memory_allocated"
+    r"|gc\.collect|manual_seed\w*|flush_l2\w*|flush_cache\w*|clear_l2\w*|clear_cache\w*"
+    r"|l2_flush\w*|cache_flush\w*)$"
+)
 
 
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each preparation that is measured."""
     seen: set[int] = set()
     for region in [*source.regions.all, *source.regions.harnessed]:
-        if region.kind not in ("clock", "event", "harness") or region.carried or region.hooked or region.timer:
+        if (
+            region.kind not in ("clock", "event", "harness")
+            or region.carried
+            or region.hooked
+            or region.timer
+        ):
             continue
         if not samples.is_benchmark(source, region) or samples.is_training(region):
             continue
-        if region.cumulative or re.search(r"estimat|probe|calib", source.intent(region), re.IGNORECASE):
+        if region.cumulative or re.search(
+            r"estimat|probe|calib", source.intent(region), re.IGNORECASE
+        ):
             continue
         if not any(s.works or s.roles & {r.BLOCKING, r.OPAQUE} for s in region.steps):
             continue
         for node in _preparations(source, region):
             if id(node) not in seen and not samples.rare(node, region.start):
                 seen.add(id(node))
-                yield Report(node, MESSAGE.format(call=last_segment(callee_text(node)), start=region.start.line))
+                yield Report(
+                    node,
+                    MESSAGE.format(call=last_segment(callee_text(node)), start=region.start.line),
+                )
 
 
 def _preparations(source: SourceFile, region: Region) -> Iterator[Node]:

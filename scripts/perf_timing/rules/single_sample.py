@@ -70,7 +70,10 @@ LABEL = "SINGLE-RUN"
 DEFAULT = True
 SEVERITY = "info"
 LANGUAGES = ("python", "cuda")
-MESSAGE = "the work between this reading and line {end} runs once; one sample is reported, without any spread"
+MESSAGE = (
+    "the work between this reading and line {end} runs once; one sample is reported, without"
+    " any spread"
+)
 NOTE = "Take many samples and report the median with a spread; render-timing simple-event does so."
 
 
@@ -88,7 +91,12 @@ def check(source: SourceFile) -> Iterator[Report]:
 
 
 def _applies(source: SourceFile, region: Region) -> bool:
-    if region.kind not in ("clock", "event") or region.timer is not None or region.sample_loops or region.cumulative:
+    if (
+        region.kind not in ("clock", "event")
+        or region.timer is not None
+        or region.sample_loops
+        or region.cumulative
+    ):
         return False
     steps = samples.works(region)
     if not steps or not source.evidence or any(r.HARNESS in s.roles for s in region.steps):
@@ -116,7 +124,16 @@ def _repeated(source: SourceFile, scope: Scope, depth: int) -> bool:
     if any(loops_around(site) for site in sites):
         return True
     if not sites and scope.name and scope.name not in ("main", "run"):
-        uses = [n for s in source.scopes.all for n in s.nodes if n.kind == "name" and n.text == scope.short_name]
+        uses = [
+            n
+            for s in source.scopes.all
+            for n in s.nodes
+            if n.kind == "name" and n.text == scope.short_name
+        ]
         if len(uses) > 1:
             return True
-    return any(_repeated(source, source.scopes.scope_of(site), depth + 1) for site in sites if source.scopes.scope_of(site) is not scope)
+    return any(
+        _repeated(source, source.scopes.scope_of(site), depth + 1)
+        for site in sites
+        if source.scopes.scope_of(site) is not scope
+    )

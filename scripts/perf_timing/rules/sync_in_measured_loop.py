@@ -73,16 +73,31 @@ LABEL = "SYNC-LOOP"
 DEFAULT = True
 SEVERITY = "warning"
 LANGUAGES = ("python", "cuda")
-MESSAGE = "{call}() waits for the device in every iteration of the measured loop; each execution is billed a launch latency"
-NOTE = "Wait once after the loop; render-timing loop and simple-event do so, detailed-event times each step without waiting."
-_DEVICE_WIDE = re.compile(r"(^|[._])(synchronize|cudaDeviceSynchronize|hipDeviceSynchronize|device_sync\w*|cuda_sync\w*|cuCtxSynchronize)$")
+MESSAGE = (
+    "{call}() waits for the device in every iteration of the measured loop; each execution"
+    " is billed a launch latency"
+)
+NOTE = (
+    "Wait once after the loop; render-timing loop and simple-event do so, detailed-event"
+    " times each step without waiting."
+)
+_DEVICE_WIDE = re.compile(
+    r"(^|[._])(synchronize|cudaDeviceSynchronize|hipDeviceSynchronize|device_sync\w*"
+    r"|cuda_sync\w*|cuCtxSynchronize)$"
+)
 
 
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each wait that every measured iteration runs into."""
     seen: set[int] = set()
     for region in source.regions.all:
-        if region.kind not in ("clock", "event") or region.carried or region.hooked or region.cumulative or region.wraps_measurement:
+        if (
+            region.kind not in ("clock", "event")
+            or region.carried
+            or region.hooked
+            or region.cumulative
+            or region.wraps_measurement
+        ):
             continue
         if samples.means_first(source, region):
             continue
@@ -92,7 +107,11 @@ def check(source: SourceFile) -> Iterator[Report]:
             if id(step.site) not in seen:
                 seen.add(id(step.site))
                 call = last_segment(callee_text(step.node))
-                yield Report(step.site, MESSAGE.format(call=call), related=((region.start, "clock started here"),))
+                yield Report(
+                    step.site,
+                    MESSAGE.format(call=call),
+                    related=((region.start, "clock started here"),),
+                )
 
 
 def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
@@ -100,13 +119,14 @@ def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
         if r.WAIT not in step.roles or step.node.kind != "call" or _serves_streams(step.node):
             continue
         loops = region.inner_loops(step.site)
-        if loops and not samples.rare(step.site, loops[-1]) and feeds(region, step, loops[0]):
-            if not _closes_another(source, region, step, loops[0]):
-                yield step
+        if not loops or samples.rare(step.site, loops[-1]):
+            continue
+        if feeds(region, step, loops[0]) and not _closes_another(source, region, step, loops[0]):
+            yield step
 
 
 def _serves_streams(call: Node) -> bool:
-    """A barrier of ranks, a free, or a wait for one of several streams: not what empties a queue."""
+    """A barrier of ranks, a free, or a wait for one of several streams."""
     name = last_segment(callee_text(call))
     return bool(re.search(r"barrier|Free$", name)) or any("[" in a.text for a in positional(call))
 
@@ -137,7 +157,9 @@ def _per_sample(source: SourceFile, region: Region) -> Iterator[Step]:
     loop = region.sample_loops[0]
     steps = source.flow.between(region.scope, region.start.end, loop.end)
     waits = [s for s in steps if r.WAIT in s.roles and _DEVICE_WIDE.search(callee_text(s.node))]
-    waits = [s for s in waits if not region.inner_loops(s.site) and loops_around(s.site)[:1] == [loop]]
+    waits = [
+        s for s in waits if not region.inner_loops(s.site) and loops_around(s.site)[:1] == [loop]
+    ]
     if not waits or not _one_operator(region) or not samples.is_benchmark(source, region):
         return
     value = samples.fate(source, region)
@@ -156,6 +178,7 @@ def _one_operator(region: Region) -> bool:
     if site.kind != "call":
         return True
     return not re.search(
-        r"(^|[._])(\w*model\w*|\w*net|network|engine|pipe\w*|module|forward|generate|\w*encoder|\w*decoder|\w*layer|step)$",
+        r"(^|[._])(\w*model\w*|\w*net|network|engine|pipe\w*|module|forward|generate"
+        r"|\w*encoder|\w*decoder|\w*layer|step)$",
         callee_text(site),
     )

@@ -62,7 +62,10 @@ LABEL = "JIT-IN-TIMED"
 DEFAULT = True
 SEVERITY = "error"
 LANGUAGES = ("python",)
-MESSAGE = "{name}() is a @cute.jit function that is called directly in the measured region; each call rebuilds its cache key"
+MESSAGE = (
+    "{name}() is a @cute.jit function that is called directly in the measured region; each"
+    " call rebuilds its cache key"
+)
 NOTE = "Compile it once with cute.compile(...) and call the result; render-timing cute does so."
 
 
@@ -71,11 +74,17 @@ def check(source: SourceFile) -> Iterator[Report]:
     jitted = {
         scope.name
         for scope in source.scopes.all
-        if any(re.search(r"^@\s*(cute|cutlass\.cute|flyc|fx)\.jit\b", d.text) for d in scope.decorators)
+        if any(
+            re.search(r"^@\s*(cute|cutlass\.cute|flyc|fx)\.jit\b", d.text) for d in scope.decorators
+        )
     }
     seen: set[int] = set()
     for region in [*source.regions.all, *source.regions.harnessed] if jitted else ():
         for step in region.steps:
-            if step.node.kind == "call" and callee_text(step.node) in jitted and id(step.node) not in seen:
+            if (
+                step.node.kind == "call"
+                and callee_text(step.node) in jitted
+                and id(step.node) not in seen
+            ):
                 seen.add(id(step.node))
                 yield Report(step.node, MESSAGE.format(name=callee_text(step.node)))

@@ -73,7 +73,13 @@ def check(source: SourceFile) -> Iterator[Report]:
     seen: set[int] = set()
     for region in regions:
         start = region.start
-        if id(start) in seen or id(start) in ends or region.carried or region.hooked or region.timer:
+        if (
+            id(start) in seen
+            or id(start) in ends
+            or region.carried
+            or region.hooked
+            or region.timer
+        ):
             continue
         if not source.works(region) or _coarse(region):
             continue
@@ -84,7 +90,9 @@ def check(source: SourceFile) -> Iterator[Report]:
         left = _left_before(source, region)
         if left is not None:
             seen.add(id(start))
-            message = MESSAGE.format(clock=callee_text(start), start=start.line, work=left.site.line)
+            message = MESSAGE.format(
+                clock=callee_text(start), start=start.line, work=left.site.line
+            )
             yield Report(start, message, related=((left.site, "work queued here"),))
 
 
@@ -95,7 +103,11 @@ def _coarse(region: Region) -> bool:
 
 def _left_before(source: SourceFile, region: Region) -> Step | None:
     """The work that may still run when the region starts."""
-    steps = [s for s in source.flow.steps(region.scope) if not s.roles & {r.ALLOC, r.ARITHMETIC} or s.waits]
+    steps = [
+        s
+        for s in source.flow.steps(region.scope)
+        if not s.roles & {r.ALLOC, r.ARITHMETIC} or s.waits
+    ]
     start = region.start.end
     before = [s for s in steps if s.position <= start]
     for loop in region.sample_loops[:1]:

@@ -63,6 +63,7 @@ from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
 from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import Scope, call_args, callee_text, last_segment, positional, squeeze
@@ -72,10 +73,21 @@ LABEL = "WRONG-DEVICE"
 DEFAULT = True
 SEVERITY = "error"
 LANGUAGES = ("python", "cuda")
-MESSAGE = "{call}() waits for {waited}, but the work on line {work} runs on {device}; the wait returns at once"
-NOTE = "Pass the device of the work to the wait, or make it current first; render-timing loop and simple-event do so."
-_NUMBERED = re.compile(r"[\"'](?:cuda|xpu|hip):([1-9]\d*)[\"']|torch\.device\(\s*[\"']cuda[\"']\s*,\s*([1-9]\d*)\s*\)")
-_MAKES_CURRENT = re.compile(r"cuda\.set_device\(|with\s+[^:]*cuda\.device\(|CUDA_VISIBLE_DEVICES|set_default_device\(\s*[\"']cuda:\d|Device\(\d+\)\.use")
+MESSAGE = (
+    "{call}() waits for {waited}, but the work on line {work} runs on {device}; the wait"
+    " returns at once"
+)
+NOTE = (
+    "Pass the device of the work to the wait, or make it current first; render-timing loop"
+    " and simple-event do so."
+)
+_NUMBERED = re.compile(
+    r"[\"'](?:cuda|xpu|hip):([1-9]\d*)[\"']|torch\.device\(\s*[\"']cuda[\"']\s*,\s*([1-9]\d*)\s*\)"
+)
+_MAKES_CURRENT = re.compile(
+    r"cuda\.set_device\(|with\s+[^:]*cuda\.device\(|CUDA_VISIBLE_DEVICES"
+    r"|set_default_device\(\s*[\"']cuda:\d|Device\(\d+\)\.use"
+)
 
 
 def check(source: SourceFile) -> Iterator[Report]:
@@ -95,15 +107,24 @@ def _python(source: SourceFile, region: Region) -> Iterator[Report]:
     if _MAKES_CURRENT.search(source.tree.text):
         return
     work = [s for s in region.steps if s.works or r.BLOCKING in s.roles]
-    waits = [s for s in region.steps if r.WAIT in s.roles and not positional(s.node)
-             and re.search(r"(cuda|xpu)\.synchronize$", source.scopes.resolve(callee_text(s.node)))]  # fmt: skip
+    waits = [s for s in region.steps if r.WAIT in s.roles and _names_no_device(source, s.node)]
     if not work or not waits:
         return
     device = _device_of(source, region, work)
     if device:
         wait = waits[-1]
-        message = MESSAGE.format(call=callee_text(wait.node), waited="the current device, 0", work=work[-1].site.line, device=device)
+        message = MESSAGE.format(
+            call=callee_text(wait.node),
+            waited="the current device, 0",
+            work=work[-1].site.line,
+            device=device,
+        )
         yield Report(wait.node, message)
+
+
+def _names_no_device(source: SourceFile, call: Node) -> bool:
+    full = source.scopes.resolve(callee_text(call))
+    return not positional(call) and re.search(r"(cuda|xpu)\.synchronize$", full) is not None
 
 
 def _device_of(source: SourceFile, region: Region, work: list[Step]) -> str:
@@ -130,7 +151,9 @@ def _numbered(source: SourceFile, text: str, scope: Scope) -> str:
         for around in scope.enclosing():
             if name in around.parameters:
                 params = around.node.child("params")
-                default = re.search(rf"\b{name}\b[^,=]*=\s*([^,)]+)", params.text) if params else None
+                default = (
+                    re.search(rf"\b{name}\b[^,=]*=\s*([^,)]+)", params.text) if params else None
+                )
                 found = _NUMBERED.search(default[1]) if default else None
                 if found:
                     return f"cuda:{found[1]}"
@@ -143,25 +166,38 @@ def _numbered(source: SourceFile, text: str, scope: Scope) -> str:
 
 def _cpp(source: SourceFile, region: Region) -> Iterator[Report]:
     """Launches and the last wait with different cudaSetDevice calls before them."""
-    switches = [n for n in region.scope.nodes if n.kind == "call" and re.search(r"(cuda|hip)SetDevice$", callee_text(n))]
+    switches = [
+        n
+        for n in region.scope.nodes
+        if n.kind == "call" and re.search(r"(cuda|hip)SetDevice$", callee_text(n))
+    ]
     if not switches:
         return
     work = [s for s in region.steps if s.works and not s.helpers]
-    waits = [s for s in region.steps if r.WAIT in s.roles and re.search(r"DeviceSynchronize$", callee_text(s.node))]
+    waits = [
+        s
+        for s in region.steps
+        if r.WAIT in s.roles and re.search(r"DeviceSynchronize$", callee_text(s.node))
+    ]
     if not work or not waits or waits[-1].position < work[-1].position:
         return
     current = [_current(switches, step.site.start) for step in (work[-1], waits[-1])]
-    if None in current or current[0] == current[1] or not all(re.fullmatch(r"\w+", str(c)) for c in current):
+    if (
+        None in current
+        or current[0] == current[1]
+        or not all(re.fullmatch(r"\w+", str(c)) for c in current)
+    ):
         return
     if any(region.inner_loops(n) for n in switches):
         return
     wait = waits[-1]
-    message = MESSAGE.format(call=last_segment(callee_text(wait.node)), waited=f"device {current[1]}",
+    call = last_segment(callee_text(wait.node))
+    message = MESSAGE.format(call=call, waited=f"device {current[1]}",
                              work=work[-1].site.line, device=f"device {current[0]}")  # fmt: skip
     yield Report(wait.node, message)
 
 
-def _current(switches: list, position: int) -> str | None:  # type: ignore[type-arg]
+def _current(switches: list[Node], position: int) -> str | None:
     before = [n for n in switches if n.end <= position]
     if not before:
         return None

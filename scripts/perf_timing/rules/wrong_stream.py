@@ -62,7 +62,16 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import Scope, base_name, callee_text, keyword, last_segment, positional, squeeze, target_key
+from perf_timing.lint.scopes import (
+    Scope,
+    base_name,
+    callee_text,
+    keyword,
+    last_segment,
+    positional,
+    squeeze,
+    target_key,
+)
 
 CODE = "TIM405"
 LABEL = "WRONG-STREAM"
@@ -70,10 +79,22 @@ DEFAULT = True
 SEVERITY = "error"
 TRIGGER = f"{words.MEASURES}|{words.GRAPHS}"
 LANGUAGES = ("python", "cuda")
-MESSAGE = "the wait for stream {stream} does not cover the work on line {work}, which runs on the current stream"
-EVENTS = "the event is recorded on the current stream, but the work on line {work} runs on stream {stream}; the events do not enclose it"
-CAPTURE = "{name}() gets no stream inside the graph capture; CuTe launches on the default stream and the graph does not hold the work"
-NOTE = "Record, wait and launch on the same stream; render-timing simple-event, cuda-graph and cute do so."
+MESSAGE = (
+    "the wait for stream {stream} does not cover the work on line {work}, which runs on the"
+    " current stream"
+)
+EVENTS = (
+    "the event is recorded on the current stream, but the work on line {work} runs on stream"
+    " {stream}; the events do not enclose it"
+)
+CAPTURE = (
+    "{name}() gets no stream inside the graph capture; CuTe launches on the default stream"
+    " and the graph does not hold the work"
+)
+NOTE = (
+    "Record, wait and launch on the same stream; render-timing simple-event, cuda-graph and"
+    " cute do so."
+)
 
 
 def check(source: SourceFile) -> Iterator[Report]:
@@ -103,7 +124,9 @@ def _python(source: SourceFile, region: Region) -> Iterator[tuple[Node, str]]:
         yield from _event_streams(source, region, work)
 
 
-def _stream_waits(source: SourceFile, region: Region, work: list[Step]) -> Iterator[tuple[Node, str]]:
+def _stream_waits(
+    source: SourceFile, region: Region, work: list[Step]
+) -> Iterator[tuple[Node, str]]:
     waits = [s for s in region.steps if s.waits and s.position > work[-1].position]
     if len(waits) != 1 or waits[0].helpers or waits[0].node.kind != "call":
         return
@@ -111,7 +134,9 @@ def _stream_waits(source: SourceFile, region: Region, work: list[Step]) -> Itera
     if not stream or not is_stream(source, stream, region.scope):
         return
     last = work[-1]
-    if any(stream_around(s.site) is not None or squeeze(stream) in squeeze(s.site.text) for s in work):
+    if any(
+        stream_around(s.site) is not None or squeeze(stream) in squeeze(s.site.text) for s in work
+    ):
         return
     if _made_current(source, stream) or _joined(source, region, stream):
         return
@@ -125,11 +150,16 @@ def _joined(source: SourceFile, region: Region, stream: str) -> bool:
 
 
 def _made_current(source: SourceFile, stream: str) -> bool:
-    return bool(re.search(rf"set_stream\(\s*{re.escape(stream)}|{re.escape(stream)}\.use\(\)|current_stream\(\)\s*$", source.tree.text))
+    return bool(
+        re.search(
+            rf"set_stream\(\s*{re.escape(stream)}|{re.escape(stream)}\.use\(\)|current_stream\(\)\s*$",
+            source.tree.text,
+        )
+    )
 
 
 def is_stream(source: SourceFile, name: str, scope: Scope) -> bool:
-    """Whether a name stands for a stream that the file creates, also through a function's result."""
+    """Whether a name stands for a stream that the file creates, also through a result."""
     for target, value in source.scopes.assignments(name, scope):
         if value.kind != "call":
             continue
@@ -141,7 +171,9 @@ def is_stream(source: SourceFile, name: str, scope: Scope) -> bool:
             for node in function.nodes:
                 if node.kind == "return" and node.children and node.children[0].kind == "tuple":
                     parts = node.children[0].children
-                    if position < len(parts) and is_stream(source, squeeze(parts[position].text), function):
+                    if position < len(parts) and is_stream(
+                        source, squeeze(parts[position].text), function
+                    ):
                         return True
     return False
 
@@ -163,7 +195,9 @@ def stream_around(node: Node) -> str | None:
     return None
 
 
-def _event_streams(source: SourceFile, region: Region, work: list[Step]) -> Iterator[tuple[Node, str]]:
+def _event_streams(
+    source: SourceFile, region: Region, work: list[Step]
+) -> Iterator[tuple[Node, str]]:
     """Records without a stream, outside of the `with` that the work runs in."""
     for record in (region.start, region.end):
         if positional(record) or keyword(record, "stream") or stream_around(record) is not None:
@@ -178,8 +212,16 @@ def _event_streams(source: SourceFile, region: Region, work: list[Step]) -> Iter
         return
     if _made_current(source, stream) or not is_stream(source, stream, region.scope):
         return
-    text = source.tree.text[region.start.start - 200 if region.start.start > 200 else 0 : region.end.end]
-    if re.search(r"current_stream\([^)]*\)\.wait_stream", source.tree.text[region.start.end : region.end.start]) and "wait_stream" in text:
+    text = source.tree.text[
+        region.start.start - 200 if region.start.start > 200 else 0 : region.end.end
+    ]
+    if (
+        re.search(
+            r"current_stream\([^)]*\)\.wait_stream",
+            source.tree.text[region.start.end : region.end.start],
+        )
+        and "wait_stream" in text
+    ):
         return
     if any(s.waits for s in region.steps):
         return
@@ -189,9 +231,15 @@ def _event_streams(source: SourceFile, region: Region, work: list[Step]) -> Iter
 def _captured_cute(source: SourceFile) -> Iterator[Report]:
     compiled = {}
     for call in source.scopes.calls:
-        if source.scopes.resolve(callee_text(call)).endswith("cute.compile") and call.parent is not None:
-            if call.parent.kind == "assign" and "stream" not in call.text.lower():
-                compiled[target_key(call.parent.children[0])] = call
+        if (
+            (
+                source.scopes.resolve(callee_text(call)).endswith("cute.compile")
+                and call.parent is not None
+            )
+            and call.parent.kind == "assign"
+            and "stream" not in call.text.lower()
+        ):
+            compiled[target_key(call.parent.children[0])] = call
     for call in source.scopes.calls:
         name = callee_text(call)
         if name in compiled and "stream" not in call.text.lower() and _in_graph(call):
@@ -200,7 +248,8 @@ def _captured_cute(source: SourceFile) -> Iterator[Report]:
 
 def _in_graph(node: Node) -> bool:
     return any(
-        p.kind == "with" and re.search(r"(^|\.)graph\(", " ".join(c.text for c in p.children if c.kind == "item"))
+        p.kind == "with"
+        and re.search(r"(^|\.)graph\(", " ".join(c.text for c in p.children if c.kind == "item"))
         for p in node.ancestors()
     )
 
@@ -219,37 +268,58 @@ def _cpp(source: SourceFile, region: Region) -> Iterator[tuple[Node, str]]:
         yield from _cpp_waits(source, region, work, stream)
 
 
-def _cpp_events(source: SourceFile, region: Region, work: list[Step], stream: str) -> Iterator[tuple[Node, str]]:
+def _cpp_events(
+    source: SourceFile, region: Region, work: list[Step], stream: str
+) -> Iterator[tuple[Node, str]]:
     recorded = {_record_stream(region.start), _record_stream(region.end)}
     if len(recorded) != 1 or any(s.waits for s in region.steps):
         return
     (other,) = recorded
     if other == stream or other is None:
         return
-    if not _non_blocking(source, stream) and not _non_blocking(source, other) and "" in (stream, other):
+    if (
+        not _non_blocking(source, stream)
+        and not _non_blocking(source, other)
+        and "" in (stream, other)
+    ):
         return  # the legacy default stream waits for blocking streams
     if re.search(r"StreamWaitEvent", source.tree.text[region.start.end : region.end.start]):
         return
     name = stream or "0"
     if "" not in (stream, other) and not (_created(source, stream) and _created(source, other)):
         return
-    yield region.start, EVENTS.format(work=work[0].site.line, stream=name).replace("the current stream", f"stream {other or 0}")
+    yield (
+        region.start,
+        EVENTS.format(work=work[0].site.line, stream=name).replace(
+            "the current stream", f"stream {other or 0}"
+        ),
+    )
 
 
-def _cpp_waits(source: SourceFile, region: Region, work: list[Step], stream: str) -> Iterator[tuple[Node, str]]:
+def _cpp_waits(
+    source: SourceFile, region: Region, work: list[Step], stream: str
+) -> Iterator[tuple[Node, str]]:
     waits = [s for s in region.steps if s.waits and s.position > work[-1].position]
     if len(waits) != 1 or not re.search(r"StreamSynchronize$", callee_text(waits[0].node)):
         return
     given = positional(waits[0].node)
     other = squeeze(given[0].text) if given else ""
-    if other in (stream, "0") or not _created(source, other) or not (stream == "" or _created(source, stream)):
+    if (
+        other in (stream, "0")
+        or not _created(source, other)
+        or not (stream == "" or _created(source, stream))
+    ):
         return
     message = MESSAGE.format(stream=other, work=work[-1].site.line)
     yield waits[0].node, message.replace("the current stream", f"stream {stream or 0}")
 
 
 def _launch_stream(launch: Node) -> str:
-    config = [c for c in launch.children if c.kind == "targs" and launch.tree.text[c.start - 2 : c.start] == "<<"]
+    config = [
+        c
+        for c in launch.children
+        if c.kind == "targs" and launch.tree.text[c.start - 2 : c.start] == "<<"
+    ]
     parts = config[-1].children if config else []
     text = squeeze(parts[3].text) if len(parts) > 3 else ""
     return "" if text in ("0", "NULL", "nullptr") else text
@@ -264,12 +334,15 @@ def _record_stream(call: Node) -> str | None:
 
 
 def _created(source: SourceFile, stream: str) -> bool:
-    return bool(re.search(rf"StreamCreate\w*\(\s*&\s*{re.escape(base_name(stream))}\b", source.tree.text))
+    return bool(
+        re.search(rf"StreamCreate\w*\(\s*&\s*{re.escape(base_name(stream))}\b", source.tree.text)
+    )
 
 
 def _non_blocking(source: SourceFile, stream: str) -> bool:
     return bool(stream) and bool(
-        re.search(rf"StreamCreateWith\w+\(\s*&\s*{re.escape(base_name(stream))}\b[^;]*NonBlocking", source.tree.text)
+        re.search(
+            rf"StreamCreateWith\w+\(\s*&\s*{re.escape(base_name(stream))}\b[^;]*NonBlocking",
+            source.tree.text,
+        )
     )
-
-

@@ -13,6 +13,9 @@ Kinds of nodes, beside those that the YAML files name:
   launch     a CUDA launch `kernel<<<grid, block>>>(args)`; children: [kernel, targs, *arguments]
 """
 
+# Long lists of names read better as text.
+# ruff: noqa: SIM905
+
 import bisect
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -133,7 +136,6 @@ class Tree:
         self._nodes: list[Node] | None = None
         self._kinds: dict[str, list[Node]] = {}
         self.comment_starts: list[int] = []
-
 
     def nodes(self) -> list[Node]:
         """All nodes in the order of the source."""
