@@ -10,14 +10,15 @@ PYTHON_MEASURING = {
     "tim": (
         *("time.time", "time()", "process_time", "thread_time", "elapsed_time", "timeit"),
         *("time_ns", "default_timer", "_ipython_time", "%time", "enable_timing"),
-        *("from time import", "_time_total"),
+        *("from time import", "_time_total", "datetime.now", "datetime.utcnow"),
     ),
     "Timer(": ("Timer(",),
     "perf_counter": ("perf_counter",),
     "monotonic(": ("monotonic(",),
     "raph": ("CUDAGraph(", "cuda.graph(", "make_graphed"),
     "capture_begin": ("capture_begin",),
-    "bench": ("do_bench", "testing.benchmark"),
+    "bench": ("do_bench", "testing.benchmark", "bench_gpu", "bench_kineto", "benchmark("),
+    "autorange": ("autorange",),
     "cuda.core": (".record(",),
 }
 # What rules report by itself, whatever surrounds it.
