@@ -34,6 +34,11 @@ LOOPS = {
             (criterion(model(x), y) + model(u).mean()).backward()
             optimizer.step()
         """,
+    "a loop over a loader zipped with numbers": """
+        for step, batch in zip(range(100), loader):  # here
+            model(batch).backward()
+            optimizer.step()
+        """,
     "a while loop that draws from an iterator": """
         it = iter(loader)
         while step < 100:  # here

@@ -196,6 +196,11 @@ MARKS = {
             '_perf_timing.phase("body")',
         ],
     ),
+    "a loader zipped with numbers": (
+        PLAIN.replace("batch in loader", "step, batch in zip(range(9), loader)"),
+        [],
+        ["for step, batch in _perf_timing.steps(zip(range(9), loader)):"],
+    ),
     "a copy that is a statement of its own": (
         PLAIN.replace("loss =", "batch.to(device)\n    loss ="),
         [],

@@ -158,12 +158,18 @@ class Finder:
         core = self.core(loop.iter, loop)
         if isinstance(core, ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set):
             return False
-        if isinstance(core, ast.Call) and _COUNTS.search(self.source.code(core.func)):
+        if self._counts(core):
             return False
         text = self.source.code(core)
         return not re.search(
             r"(?i)^(\w+\.)?(n_|num_)?(epochs?|iters?|seeds?|folds?|steps|optimizers)$", text
         )
+
+    def _counts(self, iterable: ast.expr) -> bool:
+        """`range(...)` and its like."""
+        if not isinstance(iterable, ast.Call):
+            return False
+        return bool(_COUNTS.search(self.source.code(iterable.func)))
 
     def _fetches_inside(self, loop: Loop) -> bool:
         """Whether the loop draws batches itself, not within a loop over data in its body."""
@@ -195,7 +201,8 @@ class Finder:
                 name = self.source.code(iterable.func)
                 if not _THROUGH.search(name) or _COUNTS.search(name):
                     break
-                iterable = iterable.args[0]
+                parts = [part for part in iterable.args if not self._counts(part)]
+                iterable = (parts or iterable.args)[0]
             elif isinstance(iterable, ast.Name):
                 value = self._assigned(iterable.id, user)
                 if value is None:
@@ -225,6 +232,8 @@ class Finder:
     def candidate(self, loop: Loop) -> Candidate:
         """The loop with the evidence for it."""
         inside = not self._iterates_data(loop)
+        if inside and isinstance(loop, ast.For) and not self._fetches_inside(loop):
+            inside = self._counts(self.core(loop.iter, loop))
         found = Candidate(loop, self.regions(loop), inside)
         self._weigh_work(found)
         self._weigh_data(found)
