@@ -5,14 +5,8 @@ from typing import Any
 
 import pytest
 from perf_timing._cli import UserError
-from perf_timing.report.comparison import (
-    WITHHOLDING,
-    Comparison,
-    all_flags,
-    compare,
-    recorded_pairs,
-    throughput,
-)
+from perf_timing.report.comparison import Comparison, compare, recorded_pairs
+from perf_timing.report.flags import WITHHOLDING, all_flags, throughput
 from perf_timing.report.record import Record, validate
 from report.report_records import (
     CLOCKS,

@@ -1,7 +1,7 @@
 """Two records side by side: what forbids it, the ratio, the verdict, and what weakens it."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,25 +16,8 @@ from perf_timing.report.estimates import (
     ratio_of_medians,
     verdict,
 )
-from perf_timing.report.record import Flag, Record, read_flags
-
-# The figure is not the operation's device time, so no verdict can rest on it.
-WITHHOLDING = {
-    "host-bound": "the figure is launch cost",
-    "below-floor": "the figure is below what the method can resolve",
-    "above-peak": "the figure is faster than the device can be",
-    "other-stream": "work is missing from the figure",
-    "not-cold": "the cache was not as stated",
-    "disagrees": "CUPTI records more time than the figure",
-    "synchronizes": "the figure holds host waits",
-    "cached-result": "the call returned an earlier result",
-    "empty-work": "the call did no device work",
-    "outputs-differ": "the versions do not compute the same",
-}
-
-DATA_BOUND_SHARE = 0.2  # of the step time, spent waiting for data
-CLOCK_DRIFT = 0.02
-PEAK_DOUBT = 0.02  # a peak is made from clocks as the driver rounds them
+from perf_timing.report.flags import CLOCK_DRIFT, WITHHOLDING, all_flags, clock_trace_mhz
+from perf_timing.report.record import Record, read_flags
 
 ALLOWABLE = ("device", "cache", "method")
 
@@ -60,82 +43,6 @@ class Comparison:
     rate_ratio: float | None = field(default=None)  # items/s of candidate over baseline, of loops
 
 
-def all_flags(record: Record) -> tuple[Flag, ...]:
-    """Flags that the record carries, and those that its own figures call for."""
-    flags = list(record.flags)
-    carried = {flag.code for flag in flags}
-    for flag in _found_flags(record):
-        if flag.code not in carried:
-            flags.append(flag)
-    return tuple(flags)
-
-
-def _found_flags(record: Record) -> list[Flag]:
-    data = record.data
-    found = []
-    if data.get("host_bound"):
-        found.append(Flag("host-bound", "launch cost, not device time: use cuda-graph"))
-    if data.get("converged") is False:
-        found.append(Flag("not-converged", "the interval is wider than was asked for"))
-    if record.kind == "op" and median(record.samples_us) <= 0:
-        found.append(Flag("below-floor", "the median is not above zero: no time was resolved"))
-    found += _above_peak(data)
-    clocks = _clock_trace(record)
-    if len(clocks) > 1 and max(clocks) > (1 + CLOCK_DRIFT) * min(clocks):
-        text = f"SM clock moved between {min(clocks):.0f} and {max(clocks):.0f} MHz"
-        found.append(Flag("clock-drift", text))
-    # A writer that knows more than the two figures has judged: the device may work meanwhile.
-    judged = any(flag.code.startswith("data-") for flag in record.flags)
-    share = data_wait_over_step(data)
-    if share is not None and share > DATA_BOUND_SHARE and not judged:
-        text = f"data wait is {share:.2f} of step time, over {DATA_BOUND_SHARE:g}"
-        found.append(Flag("data-bound", text))
-    ranks, size = data.get("ranks"), data.get("world_size")
-    if ranks is not None and size is not None and len(ranks) < size:
-        missing = sorted(set(range(min(int(size), 4096))) - {int(r["rank"]) for r in ranks})
-        names = ", ".join(map(str, missing[:16])) + (", ..." if len(missing) > 16 else "")
-        found.append(Flag("missing-ranks", f"no answer from rank {names}"))
-    if data.get("outputs_match") is False:
-        found.append(Flag("outputs-differ", "the variants do not compute the same"))
-    return found
-
-
-def data_wait_over_step(data: Mapping[str, Any]) -> float | None:
-    """Data wait of a loop over its step time, None where unknown."""
-    for key in ("data_wait_over_step", "data_wait_share"):
-        if data.get(key) is not None:
-            return float(data[key])
-    return None
-
-
-def _above_peak(data: Any) -> list[Flag]:
-    """A rate above the peak cannot be true, save for bytes that a warm cache holds."""
-    found = []
-    for key, work, unit in (("gb_per_s", "bytes", "GB/s"), ("tflop_per_s", "flops", "TFLOP/s")):
-        rate, peak = throughput(data, key), data.get(f"peak_{key}")
-        if (
-            rate
-            and peak
-            and rate > (1 + PEAK_DOUBT) * peak
-            and not (work == "bytes" and data.get("cache") != "cold")
-        ):
-            text = f"{rate:.4g} {unit} is more than the device's peak of {peak:.4g}"
-            found.append(Flag("above-peak", text))
-    return found
-
-
-def throughput(data: Any, key: str) -> float | None:
-    """GB/s or TFLOP/s (`key` is "gb_per_s" or "tflop_per_s") from the median of an op's samples."""
-    work, scale = {"gb_per_s": ("bytes", 1e3), "tflop_per_s": ("flops", 1e6)}[key]
-    amount = data.get(work)
-    middle = median(data["samples_us"]) if amount and "samples_us" in data else 0.0
-    return amount / (middle * scale) if amount and middle > 0 else None
-
-
-def _clock_trace(record: Record) -> list[float]:
-    return [point[1] for point in record.data.get("clock_trace") or () if point[1] > 0]
-
-
 def compare(
     baseline: Record, candidate: Record, *, margin: float, allow_different: Collection[str] = ()
 ) -> Comparison:
@@ -150,19 +57,12 @@ def compare(
         rate_ratio = rates[1] / rates[0] if rates[0] and rates[1] else None
     ratio, withheld = _ratio(baseline, candidate, scale)
     said = verdict(ratio.interval if ratio else None, margin)
-    clocks_reason, notes = _clock_evidence(baseline, candidate, ratio, said, margin)
-    withheld += clocks_reason
+    doubts, notes = _clock_evidence(baseline, candidate, ratio, said, margin)
+    withheld += doubts
     for record in (baseline, candidate):
-        if MIN_SAMPLES_FOR_INTERVAL <= len(record.samples_us) < SAMPLES_THAT_SHOW_DRIFT:
-            notes.append(
-                f"{record.label} has {len(record.samples_us)} samples, too few to show drift"
-            )
-        for flag in all_flags(record):
-            reason = WITHHOLDING.get(flag.code)
-            if reason:
-                withheld.append(f"{record.label} is {flag.code}: {reason}")
-            else:
-                notes.append(f"{record.label} is flagged {flag.code}")
+        reasons, remarks = _trust(record)
+        withheld += reasons
+        notes += remarks
     return Comparison(
         baseline=baseline.label,
         candidate=candidate.label,
@@ -175,6 +75,19 @@ def compare(
         notes=tuple(notes + _differences(baseline, candidate, allow_different)),
         rate_ratio=rate_ratio,
     )
+
+
+def _trust(record: Record) -> tuple[list[str], list[str]]:
+    """Reasons to withhold a verdict that rests on this record, and notes."""
+    reasons, notes = [], []
+    if MIN_SAMPLES_FOR_INTERVAL <= len(record.samples_us) < SAMPLES_THAT_SHOW_DRIFT:
+        notes.append(f"{record.label} has {len(record.samples_us)} samples, too few to show drift")
+    for flag in all_flags(record):
+        if why := WITHHOLDING.get(flag.code):
+            reasons.append(f"{record.label} is {flag.code}: {why}")
+        else:
+            notes.append(f"{record.label} is flagged {flag.code}")
+    return reasons, notes
 
 
 def _ratio(baseline: Record, candidate: Record, scale: float) -> tuple[Ratio | None, list[str]]:
@@ -272,7 +185,7 @@ def _clock_evidence(
     factor = after / before
     in_cycles = Interval(ratio.interval.low * factor, ratio.interval.high * factor)
     text += f"; counted in cycles the verdict is {verdict(in_cycles, margin)}"
-    beside_samples = _clock_trace(baseline) and _clock_trace(candidate)
+    beside_samples = clock_trace_mhz(baseline) and clock_trace_mhz(candidate)
     if verdict(in_cycles, margin) == said or not beside_samples:
         return [], [text]
     return [text], []
@@ -280,7 +193,7 @@ def _clock_evidence(
 
 def _typical_clock(record: Record) -> float | None:
     """Median SM clock in MHz while the samples were taken, else the one right after them."""
-    trace = _clock_trace(record)
+    trace = clock_trace_mhz(record)
     if trace:
         return median(trace)
     after = (record.data.get("clocks") or {}).get("after") or {}

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from perf_timing.report.comparison import Comparison, all_flags, recorded_pairs, throughput
+from perf_timing.report.comparison import Comparison, recorded_pairs
 from perf_timing.report.estimates import Summary, summarize
+from perf_timing.report.flags import all_flags, throughput
 from perf_timing.report.record import Record, read_flags
 
 SCHEMA = "perf-timing-report/1"

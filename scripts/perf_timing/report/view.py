@@ -6,15 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from perf_timing.report import figures
-from perf_timing.report.comparison import (
-    DATA_BOUND_SHARE,
-    Comparison,
-    all_flags,
-    data_wait_over_step,
-    recorded_pairs,
-    throughput,
-)
+from perf_timing.report.comparison import Comparison, recorded_pairs
 from perf_timing.report.estimates import Summary, median, summarize
+from perf_timing.report.flags import DATA_BOUND_SHARE, all_flags, data_wait_over_step, throughput
 from perf_timing.report.record import Flag, Record, read_flags
 
 
