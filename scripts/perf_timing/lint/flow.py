@@ -257,21 +257,28 @@ class Flow:
         return any(device_condition(text) for text in conditions)
 
 
+_NO_DEVICE = re.compile(
+    r"^not\s*\(?\s*([\w.]*\.)?((use|has|is|with)_?)?(cuda|gpu)(_available)?\s*\)?$"
+    r"|^not\s+[\w.]*\.is_available\(\)$"
+)
+
+
 def host_condition(text: str) -> bool:
-    """A condition that holds where there is no device."""
-    text = squeeze(text)
-    return bool(
-        (
-            re.search(r"==[\"']cpu[\"']|[\"']cpu[\"']in|is_cpu|use_cpu|startswith\([\"']cpu", text)
-            and not re.search(r"!=|notin|not[(\w]|or", text)
-        )
-        or re.search(r"^not[\w.]*(cuda\.)?is_available\(\)$|^not\w*(use_)?(cuda|gpu)\w*$", text)
-        or (
-            re.search(r"!=[\"'](cuda|gpu)[\"']|!\w*(cuda|gpu)", text)
-            and "cpu" not in text
-            and "mps" not in text
-        )
+    """A condition that holds only where there is no device; one part of an `and` is enough."""
+    return any(_host_part(part.strip()) for part in re.split(r"\band\b", text))
+
+
+def _host_part(text: str) -> bool:
+    tight = squeeze(text)
+    names_host = re.search(
+        r"==[\"']cpu[\"']|[\"']cpu[\"']in|is_cpu|use_cpu|startswith\([\"']cpu", tight
     )
+    if names_host and not re.search(r"!=|\bnot\b|\bor\b", text):
+        return True
+    if _NO_DEVICE.search(text):
+        return True
+    other = re.search(r"!=[\"'](cuda|gpu)[\"']", tight)
+    return other is not None and "cpu" not in tight and "mps" not in tight
 
 
 def device_condition(text: str) -> bool:

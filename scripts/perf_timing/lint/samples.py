@@ -422,8 +422,10 @@ def rare(node: Node, outside: Node) -> bool:
             return True
         if parent.kind in ("if", "elif") and parent.children:
             text = parent.children[0].text
+            if re.search(r"cuda|gpu|device|sync", text):
+                continue  # it holds wherever there is a device
             if re.search(
-                r"%|verbose|debug|\bprofil|==|>=?|<=?|\blast\b|\bfirst\b|rank|master"
+                r"%|verbose|debug|\bprofil|==|>=?|<=?|\blast\b|\bfirst\b|is None|is not None|rank|master"
                 r"|main_process|is_log|should",
                 text,
             ):

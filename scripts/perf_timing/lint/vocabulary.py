@@ -167,7 +167,7 @@ TENSOR_VERBS = frozenset(
 )
 HOST_VERB = re.compile(
     r"(^|[._])(load|save|build|create|parse|print|log|register|download|deserialize|serialize|open"
-    r"|read|write|summarize|describe|dump|connect|fetch)(_\w+)?$"
+    r"|plan|read|write|summarize|describe|dump|connect|fetch)(_\w+)?$"
 )
 # Objects whose decode() and encode() run on the device; those of tokenizers and codecs do not.
 CODEC_ON_DEVICE = re.compile(

@@ -123,12 +123,18 @@ def _applies(source: SourceFile, region: Region) -> bool:
 
 
 def _is_result(source: SourceFile, step: Step) -> bool:
-    """Whether the buffer is what a function of the module returns: part of the timed API."""
+    """Whether the buffer belongs to a function of the module that is timed as it is.
+
+    That is a function with parameters, or one that returns the buffer. A closure of the benchmark,
+    or a function that works on variables of the module, is the benchmark's own code.
+    """
     function = source.scopes.scope_of(step.node)
     if function.node.kind != "function" or (
         function.parent and function.parent.node.kind != "module"
     ):
         return False
+    if step.helpers and function.parameters:
+        return True
     names = [target_key(p.children[0]) for p in step.node.ancestors() if p.kind == "assign"]
     returned = " ".join(n.text for n in function.nodes if n.kind == "return")
     return any(re.search(rf"\b{re.escape(name)}\b", returned) for name in names)
@@ -136,6 +142,8 @@ def _is_result(source: SourceFile, step: Step) -> bool:
 
 def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether the allocation is on the device, beside other work and not inside a model."""
+    if re.search(r"(^|[._])(jnp|jax)\.|numpy\.(array|asarray)$", callee_text(step.node)):
+        return False  # XLA allocates by itself
     if "host" in step.roles or any(
         h.short_name in ("forward", "__init__", "setup", "generate") for h in step.helpers
     ):

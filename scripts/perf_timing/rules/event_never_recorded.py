@@ -91,6 +91,7 @@ def check(source: SourceFile) -> Iterator[Report]:
         ):
             if (
                 record is None
+                and not any(known & names for _, _, known in source.regions.records)
                 and _created_here(source, names, pair.scope)
                 and not _handed_on(source, names, pair)
             ):

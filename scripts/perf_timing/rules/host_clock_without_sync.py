@@ -55,6 +55,7 @@ print("median", times[50], "ms, p95", times[95], "ms")
 ```
 """
 
+import re
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
@@ -115,6 +116,11 @@ def _opaque(source: SourceFile, region: Region) -> Step | None:
             found = None
     if found is None or not source.evidence or _is_decorator(region):
         return None
+    loops = region.sample_loops[:1] + region.inner_loops(found.site)[:1]
+    lines = {found.site.line, found.site.line - 1, *(loop.line for loop in loops)}
+    notes = [c.text for c in source.tree.comments if c.line in lines]
+    if any(re.search(r"sync|wait|block", text, re.IGNORECASE) for text in notes):
+        return None  # a comment says that what is called waits
     return found
 
 

@@ -82,8 +82,9 @@ NOTE = (
     " times each step without waiting."
 )
 _DEVICE_WIDE = re.compile(
-    r"(^|[._])(synchronize|cudaDeviceSynchronize|hipDeviceSynchronize|device_sync\w*"
-    r"|cuda_sync\w*|cuCtxSynchronize)$"
+    r"(^|\.)(cuda|xpu|mps|hpu|npu|accelerator|\w*Device\([^)]*\)|get_accelerator\(\)|null)"
+    r"\.(synchronize|sync)$|(^|[._])(cudaDeviceSynchronize|hipDeviceSynchronize|device_sync\w*"
+    r"|cuda_sync\w*|cuCtxSynchronize|synchronize_device)$|^synchronize$"
 )
 
 
@@ -118,6 +119,8 @@ def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
     for step in region.steps:
         if r.WAIT not in step.roles or step.node.kind != "call" or _serves_streams(step.node):
             continue
+        if any(n.kind in ("for", "while") for helper in step.helpers for n in helper.nodes):
+            continue  # a helper that is a whole pass by itself
         loops = region.inner_loops(step.site)
         if not loops or samples.rare(step.site, loops[-1]):
             continue
