@@ -123,6 +123,12 @@ def test_a_figure_that_is_no_device_time_withholds_the_verdict(code: str, side: 
     assert any(reason.startswith(f"{side} is {code}") for reason in result.withheld)
 
 
+def test_work_on_another_stream_is_in_a_window_over_the_device() -> None:
+    flags = [{"code": "other-stream", "message": "it is in"}]
+    pair = [op_record(seed=i, method="device-window", flags=flags) for i in (1, 2)]
+    assert versus(*pair).verdict == "same"
+
+
 @pytest.mark.parametrize("code", ["not-converged", "power-cap", "launch-gap", "of-the-future"])
 def test_any_other_flag_weakens_the_verdict_by_a_note(code: str) -> None:
     flagged = op_record(110.0, seed=2, flags=[{"code": code, "message": ""}])

@@ -16,7 +16,7 @@ from perf_timing.report.estimates import (
     ratio_of_medians,
     verdict,
 )
-from perf_timing.report.flags import CLOCK_DRIFT, WITHHOLDING, all_flags, clock_trace_mhz
+from perf_timing.report.flags import CLOCK_DRIFT, all_flags, clock_trace_mhz, why_withheld
 from perf_timing.report.record import Record, read_flags
 
 ALLOWABLE = ("device", "cache", "method")
@@ -83,7 +83,7 @@ def _trust(record: Record) -> tuple[list[str], list[str]]:
     if MIN_SAMPLES_FOR_INTERVAL <= len(record.samples_us) < SAMPLES_THAT_SHOW_DRIFT:
         notes.append(f"{record.label} has {len(record.samples_us)} samples, too few to show drift")
     for flag in all_flags(record):
-        if why := WITHHOLDING.get(flag.code):
+        if why := why_withheld(record, flag):
             reasons.append(f"{record.label} is {flag.code}: {why}")
         else:
             notes.append(f"{record.label} is flagged {flag.code}")
@@ -235,7 +235,7 @@ def recorded_pairs(record: Record, margin: float | None = None) -> list[Comparis
         concerned = [(record.label, flag) for flag in shared]
         for name in (pair["baseline"], pair["candidate"]):
             concerned += [(name, flag) for flag in flags[name]]
-        reasons = [(name, f.code, WITHHOLDING.get(f.code)) for name, f in concerned]
+        reasons = [(name, f.code, why_withheld(record, f)) for name, f in concerned]
         withheld = tuple(f"{name} is {code}: {why}" for name, code, why in reasons if why)
         value = pair["ratio_median"]
         result.append(

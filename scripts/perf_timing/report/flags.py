@@ -25,6 +25,13 @@ CLOCK_DRIFT = 0.02
 PEAK_DOUBT = 0.02  # a peak is made from clocks as the driver rounds them
 
 
+def why_withheld(record: Record, flag: Flag) -> str | None:
+    """Why no verdict can rest on a record with this flag, None where one can."""
+    if flag.code == "other-stream" and record.data["method"] == "device-window":
+        return None  # a window over the whole device holds the work of every stream
+    return WITHHOLDING.get(flag.code)
+
+
 def all_flags(record: Record) -> tuple[Flag, ...]:
     """Flags that the record carries, and those that its own figures call for."""
     flags = list(record.flags)
