@@ -94,37 +94,51 @@ class L2:
         self.capacity = capacity
         self.persisting = persisting
         self.lines: OrderedDict[int, tuple[int, bool, bool]] = OrderedDict()
+        self.total = 0
 
     def access(
         self, buffer: int, size: int, written: bool, pinned: bool = False
     ) -> tuple[int, int]:
         """Touch a buffer; (bytes that were resident, dirty bytes evicted)."""
-        resident, dirty, was_pinned = self.lines.pop(buffer, (0, False, False))
+        known = self.lines.get(buffer, (0, False, False))
+        now = (min(size, self.capacity), known[1] or written, known[2] or pinned)
+        self.lines[buffer] = now
+        self.lines.move_to_end(buffer)
+        self.total += now[0] - known[0]
         # A sweep longer than the cache finds nothing of its previous pass under LRU.
-        hit = min(resident, size) if size <= self.capacity else 0
-        self.lines[buffer] = (min(size, self.capacity), dirty or written, was_pinned or pinned)
-        return hit, self._evict(buffer)
+        hit = min(known[0], size) if size <= self.capacity else 0
+        return hit, self._evict(buffer) if self.total > self.capacity else 0
 
     def _evict(self, newest: int) -> int:
-        excess = sum(size for size, _, _ in self.lines.values()) - self.capacity
+        """Make room, oldest first; the dirty bytes that went."""
         dirty_bytes = 0
         for buffer in list(self.lines):
+            size, dirty, pinned = self.lines[buffer]
+            excess = self.total - self.capacity
             if excess <= 0:
                 break
-            size, dirty, pinned = self.lines[buffer]
             if (pinned and self.persisting) or buffer == newest:
                 continue
             gone = min(size, excess)
-            excess -= gone
+            self.total -= gone
             dirty_bytes += gone if dirty else 0
             if gone == size:
                 del self.lines[buffer]
             else:
                 self.lines[buffer] = (size - gone, dirty, pinned)
-        if excess > 0 and newest in self.lines:
+        excess = self.total - self.capacity
+        if excess > 0:
             size, dirty, pinned = self.lines[newest]
             self.lines[newest] = (max(0, size - excess), dirty, pinned)
+            self.total -= excess
         return dirty_bytes
+
+    def state(self) -> Any:
+        """What can be set again."""
+        return self.lines.copy(), self.total
+
+    def restore(self, state: Any) -> None:
+        self.lines, self.total = state[0].copy(), state[1]
 
     def reset_persisting(self) -> None:
         self.lines = OrderedDict((b, (s, d, False)) for b, (s, d, _) in self.lines.items())
@@ -457,9 +471,9 @@ class Machine:
                 ready = max((self._ready(spans[d]) for d in node.depends), default=0.0)
                 spans.append((ready, self.nominal_us(node.kernel)))
             total = max((start + us for start, us in spans), default=0.0)
-            known = graph.plans[key] = (spans, total, self.l2.lines.copy())
-        spans, total, lines = known
-        self.l2.lines = lines.copy()
+            known = graph.plans[key] = (spans, total, self.l2.state())
+        spans, total, state = known
+        self.l2.restore(state)
         return spans, total
 
     def _ready(self, span: tuple[float, float]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from .model import DeviceModel
 from .runner import Result, run_script
 
 JSON_NAME = "record.json"
+Edit = Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ def render_timing(*arguments: str) -> Outcome:
     return Outcome(status, out.getvalue(), err.getvalue())
 
 
+@functools.cache
 def rendered(*arguments: str) -> str:
     """The rendered code; fails the test when the command does."""
     outcome = render_timing(*arguments)
@@ -43,7 +46,7 @@ def measure(
     scenario: str,
     *options: str,
     device: DeviceModel | None = None,
-    edit: Callable[[str], str] | None = None,
+    edit: Edit | None = None,
     argv: Sequence[str] = (),
 ) -> Result:
     """Render with a JSON record, apply `edit` to the code, run it on the device."""
@@ -51,7 +54,7 @@ def measure(
     return run_script(edit(code) if edit else code, device, argv)
 
 
-def replace_once(old: str, new: str) -> Callable[[str], str]:
+def replace_once(old: str, new: str) -> Edit:
     """An edit that breaks a template on purpose; the text must be there."""
 
     def edit(code: str) -> str:

@@ -106,6 +106,7 @@ def _installed(machine: Machine) -> Iterator[None]:
     hook, finalizers = sys.excepthook, dict(multiprocessing.util._finalizer_registry)
     grads, devices = list(tensors._grad_modes), list(tensors._default_devices)
     active.push(machine)
+    gc.freeze()  # the script's own collections would go through everything that the tests hold
     try:
         for name in saved:
             del sys.modules[name]
@@ -118,6 +119,7 @@ def _installed(machine: Machine) -> Iterator[None]:
             del sys.modules[name]
         sys.modules.update(saved)
         active.pop()
+        gc.unfreeze()
         os.environ.clear()
         os.environ.update(environment)
         os.chdir(where)

@@ -110,11 +110,13 @@ def refuse_clash(setup: SetupCode, rendered: str, flag: str) -> None:
     """Raise UserError when the set-up binds a name that the rendered script defines itself."""
     tree = ast.parse(rendered)
     own = bound_names(tree) | {"torch"}
-    # bound_names leaves plain imports out, since the same import twice is no clash; a variable is.
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
-    own |= {alias.asname or alias.name.split(".")[0] for node in imports for alias in node.names}
-    # A builtin that the set-up rebinds would change under the rendered code.
-    own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & set(dir(builtins))
+    # A builtin that the set-up rebinds would change under the rendered code. bound_names leaves
+    # plain imports out, since the same import twice is no clash; a variable of that name is.
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and hasattr(builtins, node.id):
+            own.add(node.id)
+        elif isinstance(node, ast.Import):
+            own |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
     if "*" in setup.bound:
         raise UserError(f"{flag}: 'import *' hides which names it binds; import them by name")
     clash = sorted(own & setup.bound)
