@@ -27,7 +27,7 @@ PEAK_DOUBT = 0.02  # a peak is made from clocks as the driver rounds them
 
 def why_withheld(record: Record, flag: Flag) -> str | None:
     """Why no verdict can rest on a record with this flag, None where one can."""
-    if flag.code == "other-stream" and record.data["method"] == "device-window":
+    if flag.code == "other-stream" and record.data["method"] == "device-span":
         return None  # a window over the whole device holds the work of every stream
     return WITHHOLDING.get(flag.code)
 
