@@ -125,7 +125,7 @@ def test_a_figure_that_is_no_device_time_withholds_the_verdict(code: str, side: 
 
 def test_work_on_another_stream_is_in_a_window_over_the_device() -> None:
     flags = [{"code": "other-stream", "message": "it is in"}]
-    pair = [op_record(seed=i, method="device-window", flags=flags) for i in (1, 2)]
+    pair = [op_record(seed=i, method="device-span", flags=flags) for i in (1, 2)]
     assert versus(*pair).verdict == "same"
 
 
