@@ -667,7 +667,9 @@ class Regions:
         """Each elapsed-time call with its events and their records."""
         found = []
         for call in self.scopes.calls:
-            if call.kind != "call" or "lapsed" not in callee_text(call):
+            if call.kind != "call" or not re.search(
+                r"lapsed|time_till|time_since", callee_text(call)
+            ):
                 continue
             scope = self.scopes.scope_of(call)
             if r.ELAPSED not in self.roles.of(call, scope) or scope.is_kernel:
@@ -686,6 +688,9 @@ class Regions:
         short = last_segment(callee_text(call))
         if re.search(r"EventElapsedTime", short):
             return (given[1], given[2]) if len(given) >= 3 else None
+        if short == "time_since":  # PyCUDA: end.time_since(start)
+            receiver = _Receiver.of(call.children[0])
+            return (given[0], receiver) if receiver is not None and given else None
         if short == "get_elapsed_time":
             return (given[0], given[1]) if len(given) >= 2 else None
         function = call.children[0]

@@ -273,7 +273,7 @@ class Roles:
         return set()
 
     def _events(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
-        if short in ("elapsed_time", "get_elapsed_time", "elapsed_time_ms"):
+        if short in ("elapsed_time", "get_elapsed_time", "time_till", "time_since"):
             return {ELAPSED}
         if short == "record" and "." in callee:
             return {RECORD}
@@ -340,6 +340,10 @@ class Roles:
             r"dist|comm|nccl|torch\.distributed|pg|group|hvd", full
         ):
             return {WORK}
+        if keyword(node, "block") is not None and "pycuda" in self.scopes.tree.text:
+            return {WORK}  # PyCUDA: kernel(x, block=(256, 1, 1), grid=(n, 1))
+        if short == "apply" and self.libraries & {"jax", "flax"}:
+            return {WORK, LIKELY}
         if short == "replay":
             return {WORK, REPLAY}
         if short == "backward":
@@ -548,7 +552,7 @@ class Roles:
             return set()
         callee = callee_text(node)
         short = last_segment(callee)
-        if self._cpp_clock(callee, short):
+        if self._cpp_clock(callee, short, node):
             return {CLOCK}
         vendor = words.CPP_VENDOR.sub("", short)
         is_vendor = vendor != short
@@ -568,6 +572,8 @@ class Roles:
             return {WORK}
         if short in ("executeV2", "execute") and "." not in callee:
             return {BLOCKING}
+        if short == "forward" and re.search(r"\.|->", callee) and "torch" in self.scopes.tree.text:
+            return {WORK, LIKELY}
         if short == "elapsed_time":
             return {ELAPSED}
         if short == "record" and re.search(r"\.|->", callee):
@@ -630,13 +636,15 @@ class Roles:
             return {WAIT}
         return {WORK} if "<<<" in text else set()
 
-    def _cpp_clock(self, callee: str, short: str) -> bool:
+    def _cpp_clock(self, callee: str, short: str, node: Node | None = None) -> bool:
         full = self.scopes.resolve(callee)
         if short == "now":
             return (
                 bool(re.search(r"clock|chrono", full, re.IGNORECASE))
                 or "chrono" in self.scopes.tree.text
             )
+        if words.CPP_CLOCK_HELPER.match(callee) and node is not None and not positional(node):
+            return True
         return full in words.CPP_CLOCKS or short in words.CPP_CLOCK_FILLERS
 
     def _runtime(self, vendor: str, node: Node) -> set[str]:

@@ -425,7 +425,8 @@ def rare(node: Node, outside: Node) -> bool:
             if re.search(r"cuda|gpu|device|sync", text):
                 continue  # it holds wherever there is a device
             if re.search(
-                r"%|verbose|debug|\bprofil|==|>=?|<=?|\blast\b|\bfirst\b|is None|is not None|rank|master"
+                r"%|verbose|debug|\bprofil|==|>=?|<=?|\blast\b|\bfirst\b|is None"
+                r"|is not None|rank|master"
                 r"|main_process|is_log|should",
                 text,
             ):

@@ -14,18 +14,19 @@ import re
 MEASURES = (
     r"perf_counter|\btime\.time|\btime\(\)|monotonic|process_time|thread_time|time_ns"
     r"|default_timer|timeit"
-    r"|elapsed_time|_ipython_time|do_bench|datetime\.(now|utcnow)|\.record\(|[bB]ench"
+    r"|elapsed_time|time_till|time_since|_ipython_time|do_bench|datetime\.(now|utcnow)|\.record\(|[bB]ench"
     r"|blocked_autorange"
     r"|chrono|lapsed|clock_gettime|gettimeofday|\bclock\s*\(|QueryPerformance"
     r"|omp_get_wtime|MPI_Wtime|Wtime"
     r"|sdkStartTimer|EventRecord|CUDAEvent"
 )
-EVENTS = r"elapsed_time|ElapsedTime|get_elapsed|\.record\(|CUDAEvent"
+EVENTS = r"elapsed_time|time_till|time_since|ElapsedTime|get_elapsed|\.record\(|CUDAEvent"
 GRAPHS = r"CUDAGraph|cuda\.graph|capture_begin|BeginCapture|GraphLaunch|\.replay\("
 # What runs on a device, or may: without such a word a clock measures the host.
 DEVICE_WORD = re.compile(
     r"torch|cuda|cupy|numba|jax|triton|cutlass|cute|tensorrt|hip|xpu|accelerat|mlx"
     r"|onnxruntime|habana|mps|gpu"
+    r"|cublas|cudnn|cufft|cusparse|cusolver|curand|cutensor|nccl|rccl|rocblas|miopen|thrust"
     r"|device|nvtx|<<<|tilelang|\.on_\w+_end|register_forward",
     re.IGNORECASE,
 )
@@ -70,6 +71,11 @@ CPP_CLOCKS = {
     "absl::Now": "duration",
     "absl::GetCurrentTimeNanos": "ns",
 }
+# Helpers of other files that read a host clock; they take nothing and return seconds.
+CPP_CLOCK_HELPER = re.compile(
+    r"^(seconds|cpu_?[sS]econds?|get_?(cur(rent)?_?|wall_?|cpu_?)?[tT]ime(_?(us|ms|ns|sec))?|w_?time|wall_?time"
+    r"|rt_?clock|dtime|read_?timer|timestamp(_?(us|ms|ns))?|now_?(us|ms|ns)|mysecond)$"
+)
 CPP_CLOCK_FILLERS = {
     "gettimeofday": 0,
     "clock_gettime": 1,

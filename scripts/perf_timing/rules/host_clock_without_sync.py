@@ -83,8 +83,16 @@ HOOKED = (
 )
 
 
+_ELSE_NOTHING = re.compile(r"else\s+\(?\s*lambda\b[^:]*:\s*None")
+NO_OP = (
+    "{name} waits on CUDA only and does nothing on {device}, which this file may choose as well;"
+    " the reading on line {end} then measures launch time"
+)
+
+
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each closing reading that nothing waited for."""
+    yield from _partial_waits(source)
     seen = set()
     for region in source.regions.all:
         if region.kind == "event" or region.cumulative or id(region.report) in seen:
@@ -94,6 +102,32 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         seen.add(id(region.report))
         yield _report(region, left)
+
+
+def _partial_waits(source: SourceFile) -> Iterator[Report]:
+    """wait = torch.cuda.synchronize if device == "cuda" else lambda: None, where mps is a choice."""
+    if source.language != "python":
+        return
+    for name in source.scopes.call_aliases:
+        for target, value in source.scopes.assignments(name):
+            if value.kind != "cond" or not re.search(
+                r"else\s+\(?\s*lambda\b[^:]*:\s*None", value.text
+            ):
+                continue
+            devices = re.findall(r"[\"'](mps|xpu|hpu|npu)[\"':]", source.tree.text)
+            served = value.text.rpartition("else")[0]
+            missing = [d for d in devices if d not in served]
+            regions = [g for g in source.regions.all if source.works(g)]
+            reads = [g for g in regions if _waits_with(g, name)]
+            if missing and reads and "cuda" in served:
+                text = NO_OP.format(name=name, device=missing[0], end=reads[0].end.line)
+                yield Report(target, text)
+
+
+def _waits_with(region: Region, name: str) -> bool:
+    return any(
+        s.waits and s.site.kind == "call" and callee_text(s.site) == name for s in region.steps
+    )
 
 
 def _left(source: SourceFile, region: Region) -> Step | None:
