@@ -1,0 +1,183 @@
+"""Quotients with a measured time in them: times per call, and rates.
+
+`quotients(source, region)` finds the products and quotients in which the value of a region stands,
+taken apart into what is above the line and what is below it. `named(...)` expands a factor to every
+name that it is computed from.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from perf_timing.lint import samples
+from perf_timing.lint.engine import SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import (
+    Scope,
+    base_name,
+    callee_text,
+    last_segment,
+    loop_body,
+    positional,
+    squeeze,
+)
+
+_WRAPS = frozenset({"float", "int", "double", "round", "max", "static_cast", "abs", "item"})
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """A chain of `*` and `/` with the time of a region in it.
+
+    `rate` says that the time is below the line. `above` and `below` hold the factors, without the
+    time itself.
+    """
+
+    node: Node
+    region: Region
+    rate: bool
+    above: tuple[Node, ...]
+    below: tuple[Node, ...]
+
+    @property
+    def counts(self) -> tuple[Node, ...]:
+        """What the time is divided by, or what is divided by it."""
+        return self.above if self.rate else self.below
+
+
+@dataclass(frozen=True)
+class CountedLoop:
+    """A loop whose header says how often it runs: from `first` (None: 0) to `last`, exclusive."""
+
+    node: Node
+    first: Node | None
+    last: Node
+
+
+def quotients(source: SourceFile, region: Region) -> Iterator[Quotient]:
+    """The quotients that the value of `region` stands in, in order of the source."""
+    names = set(samples.fate(source, region).names)
+    if region.kind == "event" and source.language == "cuda" and positional(region.delta):
+        names.add(base_name(positional(region.delta)[0].text))
+    scope = source.scopes.scope_of(region.delta)
+    for node in scope.nodes:
+        if node.kind != "binary" or _operator(node) not in ("*", "/", "//"):
+            continue
+        if (
+            node.parent is not None
+            and node.parent.kind == "binary"
+            and _operator(node.parent) in ("*", "/", "//")
+        ):
+            continue
+        above, below = _parts(node)
+        times_above = [n for n in above if _is_time(n, names, region)]
+        times_below = [n for n in below if _is_time(n, names, region)]
+        if len(times_above) + len(times_below) != 1:
+            continue
+        rest_above = tuple(n for n in above if n not in times_above)
+        rest_below = tuple(n for n in below if n not in times_below)
+        yield Quotient(node, region, bool(times_below), rest_above, rest_below)
+
+
+def _operator(node: Node) -> str:
+    if len(node.children) != 2:
+        return ""
+    left, right = node.children
+    return node.tree.text[left.end : right.start].strip(" \t\r\n\\()")
+
+
+def _parts(node: Node) -> tuple[list[Node], list[Node]]:
+    if node.kind == "binary" and _operator(node) in ("*", "/", "//"):
+        above, below = _parts(node.children[0])
+        up, down = _parts(node.children[1])
+        if _operator(node) == "*":
+            return above + up, below + down
+        return above + down, below + up
+    if node.kind == "call" and last_segment(callee_text(node)) in _WRAPS and positional(node):
+        return _parts(positional(node)[0])
+    if node.kind == "cast" and node.children:
+        return _parts(node.children[-1])
+    return [node], []
+
+
+def _is_time(node: Node, names: Iterable[str], region: Region) -> bool:
+    if node is region.delta:
+        return True
+    if node.kind == "name":
+        return node.text in names and node.start > region.delta.start
+    if node.kind == "binary" and _operator(node) in ("+", "-"):
+        return any(_is_time(child, names, region) for child in node.children)
+    return False
+
+
+def named(source: SourceFile, nodes: Iterable[Node], scope: Scope, depth: int = 4) -> set[str]:
+    """Every name and dotted name in `nodes`, and in what defines them within the file."""
+    found: set[str] = set()
+    todo = [(node, depth) for node in nodes]
+    while todo:
+        node, left = todo.pop()
+        for leaf in node.walk():
+            if leaf.kind not in ("name", "attribute", "subscript"):
+                continue
+            key = squeeze(leaf.text)
+            if key in found:
+                continue
+            found.add(key)
+            if leaf.kind == "name" and left:
+                todo += [
+                    (value, left - 1)
+                    for around in scope.enclosing()
+                    for _, value in source.scopes.assignments(key, around)
+                ]
+    return found
+
+
+def counted_loop(loop: Node) -> CountedLoop | None:
+    """The bounds of `for i in range(a, b)`, also behind tqdm or enumerate, or `i = a; i < b`."""
+    body = loop_body(loop)
+    header = [c for c in loop.children if c is not body and c.kind != "else"]
+    if loop.kind != "for":
+        return None
+    if loop.tree.language == "python":
+        calls = [n for part in header[1:] for n in part.walk() if n.kind == "call"]
+        ranges = [c for c in calls if last_segment(callee_text(c)) in ("range", "trange")]
+        if len(ranges) != 1:
+            return None
+        bounds = positional(ranges[0])
+        if len(bounds) == 1:
+            return CountedLoop(loop, None, bounds[0])
+        return CountedLoop(loop, bounds[0], bounds[1]) if len(bounds) == 2 else None
+    return _cpp_loop(loop, header)
+
+
+def _cpp_loop(loop: Node, header: list[Node]) -> CountedLoop | None:
+    if len(header) < 2:
+        return None
+    start = next((n for n in header[0].walk() if n.kind == "assign"), None)
+    test = header[1]
+    if start is None or test.kind != "binary" or _operator(test) not in ("<", "!="):
+        return None
+    if squeeze(test.children[0].text) != squeeze(start.children[0].text):
+        return None
+    first = start.children[-1]
+    return CountedLoop(loop, None if first.text == "0" else first, test.children[1])
+
+
+def integer(source: SourceFile, node: Node, scope: Scope, depth: int = 3) -> int | None:
+    """The value of an integer literal, or of a name that is bound to one and to nothing else."""
+    text = squeeze(node.text).replace("_", "")
+    if node.kind == "number":
+        try:
+            value = float(text.rstrip("uUlLfF"))
+        except ValueError:
+            return None
+        return int(value) if value == int(value) else None
+    if node.kind == "name" and depth:
+        for around in scope.enclosing():
+            if node.text in around.parameters:
+                return None
+            pairs = source.scopes.assignments(node.text, around)
+            if pairs:
+                only = len(pairs) == 1 and pairs[0][1].parent is not None
+                return integer(source, pairs[0][1], scope, depth - 1) if only else None
+    return None
