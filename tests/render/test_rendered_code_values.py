@@ -18,7 +18,11 @@ PYTHON = [name for name, s in SCENARIOS.items() if s.language == "py"]
 CUDA = [name for name, s in SCENARIOS.items() if s.language == "cu"]
 TEXT_OPTIONS = ("name", "dims", "json")
 LIMITS = settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=10,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
 )
 
 NASTY = [
