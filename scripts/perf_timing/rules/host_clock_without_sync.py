@@ -105,7 +105,7 @@ def check(source: SourceFile) -> Iterator[Report]:
 
 
 def _partial_waits(source: SourceFile) -> Iterator[Report]:
-    """wait = torch.cuda.synchronize if device == "cuda" else lambda: None, where mps is a choice."""
+    """A wait that is torch.cuda.synchronize or nothing, where the file may choose mps as well."""
     if source.language != "python":
         return
     for name in source.scopes.call_aliases:
