@@ -165,12 +165,18 @@ def _last_line(scenario: Scenario, chosen: dict[str, Any], output: str | None) -
     has_work = any(chosen.get(name) for name in ("call", "calls", "kernel", "setup", "setup_file"))
     if scenario.name == "nvtx":
         edit = "replace the demonstration's phases with yours"
+    elif missing := _missing(scenario, chosen):
+        edit = f"edit: define {', '.join(missing)} where the file says EDIT"
     elif has_work:
         edit = "nothing to edit"
     else:
         wanted = "--kernel and --launch" if scenario.language == "cu" else "--setup-file and --call"
         edit = f"runs as it is, on a demonstration; {wanted} time your own"
     return _cli.ascii_line(f"{PROGRAM}: {edit}; run: {_run_line(scenario, chosen, file)}")
+
+
+def _missing(scenario: Scenario, chosen: dict[str, Any]) -> list[str]:
+    return engine.missing_names(scenario, chosen) if scenario.language == "py" else []
 
 
 def _run_line(scenario: Scenario, chosen: dict[str, Any], file: str) -> str:

@@ -98,11 +98,20 @@ def _require_call(
             raise UserError(f"--rotate {name}: the call does not read {name}")
 
 
+def missing_names(scenario: Scenario, chosen: Mapping[str, Any]) -> list[str]:
+    """Names that the calls read and that the set-up does not define: what is left to edit."""
+    expressions = [chosen["call"]] if chosen.get("call") else []
+    expressions += [expression for _, expression in chosen.get("calls") or []]
+    code = chosen.get("setup") or chosen.get("setup_file") or ""
+    known = {"cute": ["stream"], "loop": ["batch"]}.get(scenario.name, [])
+    return setup_code.names_missing(code, expressions, known)
+
+
 def _python_context(scenario: Scenario, context: Mapping[str, Any]) -> dict[str, Any]:
     expressions = [context["call"]] if context.get("call") else []
     expressions += [expression for _, expression in context.get("calls") or []]
     read = [name for name in setup_code.names_read(*expressions) if name != "torch"]
-    extra: dict[str, Any] = {"input_names": read}
+    extra: dict[str, Any] = {"input_names": read, "missing": missing_names(scenario, context)}
     if "calls" in scenario.options:
         extra["versions"] = _versions(context.get("calls"))
     if scenario.name == "cute":

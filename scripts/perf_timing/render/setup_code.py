@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perf_timing._cli import UserError
@@ -96,12 +97,29 @@ def bound_names(tree: ast.Module) -> set[str]:
     return found
 
 
+def names_missing(code: str, expressions: Iterable[str], known: Iterable[str] = ()) -> list[str]:
+    """Names that the expressions read and that neither `code` nor Python itself defines."""
+    defined = set(known) | set(dir(builtins)) | {"torch"}
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            defined |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
+    defined |= bound_names(ast.parse(code))
+    return [name for name in names_read(*expressions) if name not in defined]
+
+
 def names_read(*expressions: str) -> list[str]:
-    """Names that the expressions read, in order of appearance, without repeats."""
+    """Names that the expressions read, in order of appearance, without repeats.
+
+    What an expression binds itself (a lambda's parameter, the variable of a comprehension) does
+    not count.
+    """
     found: dict[str, None] = {}
     for expression in expressions:
-        for node in ast.walk(ast.parse(expression, mode="eval")):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        nodes = list(ast.walk(ast.parse(expression, mode="eval")))
+        own = {node.arg for node in nodes if isinstance(node, ast.arg)}
+        own |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        for node in nodes:
+            if isinstance(node, ast.Name) and node.id not in own:
                 found.setdefault(node.id)
     return list(found)
 
