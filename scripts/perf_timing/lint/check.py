@@ -66,14 +66,16 @@ def _too_large(unit: Unit) -> str:
 
 def _wanted(unit: Unit, rules: Sequence[Rule]) -> list[Rule]:
     """The rules that may find something in the unit's text."""
-    on_device = words.DEVICE_WORD.search(unit.text) is not None
+    # Much of a unit may be blanked; what is nothing but space is not searched ten times over.
+    code = "\n".join(line for line in unit.text.split("\n") if not line.isspace())
+    on_device = words.DEVICE_WORD.search(code) is not None
     found: dict[str, bool] = {}
     chosen = []
     for rule in rules:
         if unit.language not in rule.languages or (rule.device_only and not on_device):
             continue
         if rule.trigger not in found:
-            found[rule.trigger] = re.search(rule.trigger, unit.text) is not None
+            found[rule.trigger] = re.search(rule.trigger, code) is not None
         if found[rule.trigger]:
             chosen.append(rule)
     return chosen
