@@ -164,7 +164,7 @@ def _targets(call: Node) -> Iterator[str]:
     """The names that the call's value is stored under, in a list or tuple too."""
     for parent in call.ancestors():
         if parent.kind == "assign":
-            target = parent.children[0]
+            target = _matching_target(parent, call)
             for leaf in target.walk():
                 if leaf.kind == "name":
                     yield target_key(leaf).removeprefix("self.")
@@ -176,6 +176,17 @@ def _targets(call: Node) -> Iterator[str]:
         if parent.kind == "call" and last_segment(callee_text(parent)) == "append":
             yield callee_text(parent).rpartition(".")[0].removeprefix("self.")
             return
+
+
+def _matching_target(assign: Node, call: Node) -> Node:
+    """The part of the target that gets the call's value, where both sides are listed."""
+    target, value = assign.children[0], assign.children[-1]
+    listed = {target.kind, value.kind} <= {"tuple", "list"}
+    if listed and len(target.children) == len(value.children):
+        for part, given in zip(target.children, value.children, strict=True):
+            if given.start <= call.start and call.end <= given.end:
+                return part
+    return target
 
 
 def _cpp(source: SourceFile) -> Iterator[tuple[Node, str]]:
