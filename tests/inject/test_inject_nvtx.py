@@ -112,7 +112,7 @@ def test_ranges_and_timing_in_one_go(
     log, names = ranges(tmp_path, text, monkeypatch, "--timing")
     names["_perf_timing"].finish()
     assert is_balanced(log)
-    assert "n 4" in capsys.readouterr().err
+    assert "n = 4" in capsys.readouterr().err
 
 
 def test_without_nvtx_the_script_runs_all_the_same(

@@ -255,7 +255,7 @@ def test_model_flop_utilisation_needs_a_known_peak(tmp_path: Path) -> None:
     text = PLAIN.format(us=10_000.0, count=40, wait_s=0.0)
     flops = ("--flops-per-item", "1e11")
     known, _, _ = simulate(tmp_path, text, *flops)
-    assert known["mfu"] == pytest.approx(16 * 1e11 / 0.01 / 989.5e12, rel=0.02)
+    assert known["mfu"] == pytest.approx(16 * 1e11 / 0.01 / 989.4e12, rel=0.02)
     unknown, _, _ = simulate(tmp_path, text, *flops, name="NVIDIA Z9")
     assert unknown["mfu"] is None
     assert "no-peak" in [flag["code"] for flag in unknown["flags"]]
@@ -266,11 +266,11 @@ def test_model_flop_utilisation_needs_a_known_peak(tmp_path: Path) -> None:
 
 
 PEAKS = {
-    "NVIDIA H200": 989.5,
+    "NVIDIA H200": 989.4,
     "NVIDIA H200 NVL": 835.5,
-    "NVIDIA H100 80GB HBM3": 989.5,
+    "NVIDIA H100 80GB HBM3": 989.4,
     "NVIDIA H100 PCIe": 756.0,
-    "NVIDIA GH200 480GB": 989.5,
+    "NVIDIA GH200 480GB": 989.4,
     "NVIDIA H20": 148.0,
     "NVIDIA A100-SXM4-80GB": 312.0,
     "NVIDIA A10G": 70.0,

@@ -462,7 +462,7 @@ def test_a_crash_of_the_script_is_reported_as_before_and_what_was_measured_too(
     outcome = run(instrumented(tmp_path, CRASH))
     assert outcome.status == 1
     assert "ZeroDivisionError" in outcome.err
-    assert "n 4" in outcome.err
+    assert "n = 4" in outcome.err
 
 
 def test_the_script_computes_and_prints_what_it_did_before(tmp_path: Path) -> None:
