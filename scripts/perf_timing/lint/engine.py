@@ -151,6 +151,9 @@ class SourceFile:
                 names.append(callee_text(node))
             if node.kind in ("block", "module", "function"):
                 break
+        statement = self.statement(region.delta)
+        if not names and statement.kind == "call" and statement.end - statement.start < 120:
+            names = [n.text for n in statement.walk() if n.kind == "name"]
         return names
 
     def uses(self, name: str, scope: Scope) -> list[Node]:

@@ -84,7 +84,7 @@ class Flow:
         if self.host_only(node, scope):
             return
         function = None
-        if node.kind == "call":
+        if node.kind == "call" and not self._may_wait(node, scope):
             function = self.scopes.called_function(node, scope)
         if (
             function is not None
@@ -109,6 +109,11 @@ class Flow:
             found = frozenset({r.BLOCKING, r.COPY})
         if found:
             yield Step(node, node, found, node.end)
+
+    def _may_wait(self, node: Node, scope: Scope) -> bool:
+        """Whether a variable that is called may hold a wait: sync = torch.cuda.synchronize."""
+        aliased = callee_text(node) in self.scopes.call_aliases
+        return aliased and bool(self.roles.of(node, scope) & {r.WAIT, r.CLOCK})
 
     def _at(self, steps: Iterable[Step], site: Node, helper: Scope) -> Iterator[Step]:
         for step in steps:

@@ -440,6 +440,16 @@ def rare(node: Node, outside: Node) -> bool:
     return False
 
 
+def conditional(node: Node, outside: Node) -> bool:
+    """Whether any condition or error path lies around `node` but not around `outside`."""
+    for parent in node.ancestors():
+        if parent.start <= outside.start and outside.end <= parent.end:
+            return False
+        if parent.kind in ("if", "elif", "else", "except", "case", "cond"):
+            return True
+    return False
+
+
 _BINDS = ("name", "tuple", "assign", "decl")
 _GUARD = re.compile(r"(>=?|!=|==|<=?|%)\s*[\w.]+|not\s+\w*first|\bfirst\b|warm")
 

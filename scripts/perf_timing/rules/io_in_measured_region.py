@@ -52,6 +52,7 @@ print("100 iterations", (time.perf_counter() - t0) / 100)
 ```
 """
 
+import re
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
@@ -115,8 +116,11 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
             and region.inner_loops(s.site)[:1] == loops[:1]
             for s in region.steps
         )
-        return works and not samples.rare(step.site, loops[-1])
-    if region.end.line - region.start.line > _CLOSE_LINES or samples.rare(step.site, region.start):
+        return works and not samples.conditional(step.site, loops[-1])
+    # Writing a whole trace or file costs so much that a condition around it does not matter.
+    writes_file = re.search(r"(export_chrome_trace|dump|save)$", callee_text(step.node))
+    guarded = samples.rare if writes_file else samples.conditional
+    if region.end.line - region.start.line > _CLOSE_LINES or guarded(step.site, region.start):
         return False
     first = min((s.position for s in region.steps if s.works or r.BLOCKING in s.roles), default=0)
     if step.position < first:

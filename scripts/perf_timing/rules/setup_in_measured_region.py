@@ -60,6 +60,7 @@ NOTE = (
     "Prepare before the opening reading, or let the benchmark helper flush; render-timing"
     " simple-event has a cold-cache option that does so."
 )
+_CLOSE_LINES = 60  # a window that long is a phase of a program
 _BUFFER = re.compile(
     r"(^|[._])(\w*flush\w*|wipe\w*|l2_?\w*|\w*_l2\w*|cache|\w*_cache_buf\w*|cache_buf\w*"
     r"|scrub\w*|evict\w*|thrash\w*|dirty\w*)\.(zero_|fill_|random_|normal_|add_|copy_)$",
@@ -84,6 +85,8 @@ def check(source: SourceFile) -> Iterator[Report]:
         ):
             continue
         if not samples.is_benchmark(source, region) or samples.is_training(region):
+            continue
+        if region.end.line - region.start.line > _CLOSE_LINES:
             continue
         if region.cumulative or re.search(
             r"estimat|probe|calib", source.intent(region), re.IGNORECASE
