@@ -326,6 +326,56 @@ def test_rotated_inputs_are_cold(scenario: str) -> None:
     assert cold.record["cache"] == "cold" and "rotat" in cold.record["cache_method"]
 
 
+@pytest.mark.parametrize("scenario", [*EVENTS, "cuda-graph"])
+def test_a_profiler_that_records_nothing_leaves_the_figure_unchecked(scenario: str) -> None:
+    result = measured(scenario, OPS["20 us"], profile_never_records=True)
+    assert complaints(result, within=0.03) == [], str(result)
+    assert "unchecked" in result.flags
+
+
+def test_kernel_time_refuses_a_profiler_that_records_nothing() -> None:
+    result = measured("kernel-time", OPS["20 us"], profile_never_records=True)
+    assert result.exit_code == 2 and result.stderr.count("\n") == 1
+    assert "does nothing" not in result.stderr
+
+
+@pytest.mark.parametrize("scenario", ALL)
+def test_lost_records_at_the_head_of_a_session_do_not_matter(scenario: str) -> None:
+    result = measured(scenario, OPS["20 us"], profile_drops_head=3)
+    assert complaints(result, within=0.02) == [], str(result)
+
+
+@pytest.mark.parametrize("scenario", ALL)
+@pytest.mark.parametrize("flush", ["write", "read"])
+def test_what_dirty_lines_cost_is_in_the_figure_of_the_writing_flush_only(
+    scenario: str, flush: str
+) -> None:
+    op = "simulated.kernel('k', 20.0, bytes=16 << 20)"
+    options = ("--cache=cold", f"--flush={flush}")
+    clean, dirty = (
+        measured(scenario, op, *options, writeback_fraction=fraction) for fraction in (0.0, 1.0)
+    )
+    assert clean.record and dirty.record
+    added = dirty.record["summary"]["median_us"] - clean.record["summary"]["median_us"]
+    wanted = (16 << 20) / 4.3e6 if flush == "write" else 0.0
+    assert added == pytest.approx(wanted, abs=0.4)
+
+
+@pytest.mark.parametrize("scenario", ALL)
+@pytest.mark.parametrize("cache", ["warm", "cold"])
+def test_launches_that_wait_as_under_a_debugger_do_not_hang(scenario: str, cache: str) -> None:
+    result = measured(scenario, OPS["5 us"], f"--cache={cache}", serialize_launches=True)
+    assert result.machine.now < 60e6
+    assert result.exit_code == 2 or scenario == "kernel-time" or "host-bound" in result.flags
+
+
+@pytest.mark.parametrize("scenario", ALL)
+def test_a_cache_larger_than_a_fixed_flush_is_still_flushed(scenario: str) -> None:
+    op = "simulated.kernel('k', 20.0, bytes=150 << 20)"
+    result = measured(scenario, op, "--cache=cold", l2_bytes=400 << 20)
+    assert complaints(result, "cold", 0.03) == [], str(result)
+
+
 # --- templates broken on purpose ----------------------------------------------------------------
 # A clock that needs as long as the warm-up is told to take.
 SLOW_START = {"ramp_ms": 1500.0, "ramp_start": 0.6}

@@ -107,7 +107,9 @@ class L2:
         self.total += now[0] - known[0]
         # A sweep longer than the cache finds nothing of its previous pass under LRU.
         hit = min(known[0], size) if size <= self.capacity else 0
-        return hit, self._evict(buffer) if self.total > self.capacity else 0
+        evicted = self._evict(buffer) if self.total > self.capacity else 0
+        # A written sweep longer than the cache writes back all its bytes, whatever was there.
+        return hit, 0 if written and size > self.capacity else evicted
 
     def _evict(self, newest: int) -> int:
         """Make room, oldest first; the dirty bytes that went."""

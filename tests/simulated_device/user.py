@@ -39,7 +39,7 @@ class Op:
         self.name, self.host_us, self.sync, self.join = name, host_us, sync, join
         self.working_calls, self.inputs, self.allocates = working_calls, tuple(inputs), allocates
         self.calls = 0
-        cold = us * 1.25 if cold_us is None else cold_us
+        cold = us * (1.25 if bytes else 1.0) if cold_us is None else cold_us
         self.warm_us, self.cold_us = us * count, cold * count
         self.kernels = []
         for i in range(count):
