@@ -1,0 +1,190 @@
+"""A time that is called data time holds other work, or leaves the fetch out.
+
+## What it does
+Looks at times that are stored or reported as data, loading or fetch time. Reports the closing
+reading where the region holds a blocking copy to the device or a wait for it beside the fetch, and
+the opening reading where the batch was fetched before it.
+
+## Why it misleads
+A blocking copy waits for the kernels that the previous step queued. The device's own work is then
+billed to the loader, and a run that is bound by the GPU looks starved of data. A clock that starts
+after the loader has handed over the batch reads next to nothing, however slow the loader is.
+
+## Known problems
+The metric is known by its name. Copies that go through a helper of another file are not seen.
+
+## Example
+```python
+import time
+import torch
+
+mark = time.perf_counter()
+for x, y in loader:
+    x = x.to("cuda")
+    data_time = time.perf_counter() - mark
+    loss = step(x, y.to("cuda"))
+    print(data_time, loss.item())
+    mark = time.perf_counter()
+```
+
+## Use instead
+```python
+import time
+import torch
+
+waits = []
+batches = iter(loader)
+while True:
+    before = time.perf_counter()
+    batch = next(batches, None)
+    waits.append(time.perf_counter() - before)
+    if batch is None:
+        break
+    step(batch.to("cuda", non_blocking=True))
+print(sorted(waits))
+```
+"""
+
+import re
+from collections.abc import Iterator
+
+from perf_timing.lint import roles as r
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import callee_text, loops_around, squeeze
+from perf_timing.lint.unit_labels import tokens_of
+
+CODE = "TIM507"
+LABEL = "DATA-TIME"
+DEFAULT = True
+SEVERITY = "warning"
+LANGUAGES = ("python",)
+MESSAGE = "`{name}` also holds {what} on line {line}, which waits for the device's earlier work"
+NOTE = (
+    "Read the clock right before and right after next(), and copy with non_blocking=True after it;"
+    " render-timing loop and inject-timing do so."
+)
+
+_DATA = frozenset(
+    {"data", "dataload", "dataloading", "dataloader", "loader", "load", "loading", "fetch"}
+)
+_TIME = frozenset(
+    {
+        "time",
+        "times",
+        "t",
+        "dt",
+        "wait",
+        "sec",
+        "secs",
+        "s",
+        "ms",
+        "latency",
+        "duration",
+        "elapsed",
+        "meter",
+    }
+)
+_NOT_DATA = frozenset(
+    {
+        "model",
+        "weights",
+        "checkpoint",
+        "ckpt",
+        "state",
+        "engine",
+        "h2d",
+        "copy",
+        "transfer",
+        "kernel",
+        "module",
+        "config",
+    }
+)
+_FETCHES = re.compile(
+    r"(^|[._])(next|__next__|get_?\w*batch\w*|get|fetch\w*|read\w*|load\w*|sample\w*|collate\w*"
+    r"|prepare\w*|process\w*|preprocess\w*|dequeue|pop|recv|take|generate\w*|__getitem__|decode\w*)$"
+)
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Data times with other work in them, or without the fetch."""
+    seen: set[int] = set()
+    for region in source.regions.all:
+        if region.kind != "clock" or id(region.end) in seen:
+            continue
+        name = _metric(region.delta)
+        if not name or not loops_around(region.end):
+            continue
+        report = _late_start(source, region, name) or _other_work(region, name)
+        if report is not None:
+            seen.add(id(region.end))
+            yield report
+
+
+def _metric(delta: Node) -> str:
+    """The name that the difference is stored or reported under, where it speaks of data."""
+    for node in delta.ancestors():
+        names = []
+        if node.kind in ("assign", "augassign", "keyword", "pair") and node.children:
+            names = [node.children[0].text]
+        elif node.kind == "call":
+            names = [callee_text(node).rpartition(".")[0]]
+        elif node.kind in ("block", "module", "function"):
+            return ""
+        for name in names:
+            words = set(tokens_of(squeeze(name).strip("\"'[]"))) | set(
+                re.findall(r"[a-z]+", name.lower())
+            )
+            if words & _DATA and words & _TIME and not words & _NOT_DATA:
+                return squeeze(name).strip("\"'")
+    return ""
+
+
+def _other_work(region: Region, name: str) -> Report | None:
+    for step in region.steps:
+        if not region.carried and not _fetch_before(region, step.position):
+            continue
+        what = ""
+        if r.UPLOAD in step.roles:
+            what = "the blocking copy"
+        elif r.WAIT in step.roles:
+            what = "the wait"
+        if what:
+            message = MESSAGE.format(name=name, what=what, line=step.site.line)
+            return Report(region.end, message, related=((step.site, what),))
+    return None
+
+
+def _fetch_before(region: Region, position: int) -> bool:
+    return any(
+        n.kind == "call"
+        and region.holds(n)
+        and n.start < position
+        and _FETCHES.search(callee_text(n))
+        for n in region.scope.nodes
+    )
+
+
+def _late_start(source: SourceFile, region: Region, name: str) -> Report | None:
+    """The region begins in the body of a loop over a loader and only copies."""
+    if region.carried or region.timer is not None:
+        return None
+    loops = loops_around(region.start)
+    if not loops or loops[0].kind != "for" or len(loops[0].children) < 2:
+        return None
+    fetched = loops[0].children[1].text
+    if not re.search(r"load|data|batch|iter", fetched, re.IGNORECASE) or "range(" in fetched:
+        return None
+    calls = [n for n in region.scope.nodes if n.kind == "call" and region.holds(n)]
+    if any(_FETCHES.search(callee_text(call)) for call in calls):
+        return None
+    uploads = [s for s in region.steps if s.roles & {r.UPLOAD, r.COPY}]
+    if not uploads:
+        return None
+    message = (
+        f"`{name}` starts here, after the loop on line {loops[0].line} has fetched the batch;"
+        " it measures the copy alone"
+    )
+    return Report(region.start, message, related=((uploads[0].site, "the copy"),))
