@@ -41,6 +41,10 @@ def render(scenario: Scenario, chosen: Mapping[str, Any], argv: Sequence[str] = 
     """
     context = {name: default for name, (_, default) in scenario.options.items()}
     context.update(chosen)
+    if context.get("rotate"):
+        if chosen.get("cache") == "warm":
+            raise UserError("--rotate makes the cache cold; it does not go with --cache warm")
+        context["cache"] = "cold"
     setup = _setup(context)
     _require_call(scenario, context, setup)
     # The set-up goes in last: tidying must not touch the blank lines in its strings.
