@@ -235,11 +235,16 @@ def _decoded(data: bytes, encoding: str) -> str:
 
 def parse_failure(text: str, *, notebook: bool = False) -> ParseFailure | None:
     """Why Python cannot parse `text`; None where it can."""
-    flags = _ONLY_AST | (_TOP_LEVEL_AWAIT if notebook else 0)
+    flags = _TOP_LEVEL_AWAIT if notebook else 0
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(text, "<file>", "exec", flags, dont_inherit=True)
+            try:
+                # Compiling takes half the time and memory of a tree of Python objects, but also
+                # refuses what parses, such as a return outside of a function.
+                compile(text, "<file>", "exec", flags, dont_inherit=True)
+            except (SyntaxError, ValueError, RecursionError):
+                compile(text, "<file>", "exec", flags | _ONLY_AST, dont_inherit=True)
     except SyntaxError as error:
         place = f" on line {error.lineno}" if error.lineno else ""
         reason = f"Python cannot parse it: {error.msg}{place}"
