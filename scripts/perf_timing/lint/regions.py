@@ -614,6 +614,8 @@ class Regions:
         if target.kind in ("tuple", "list"):
             for number, part in enumerate(target.children):
                 if squeeze(part.text) == key:
+                    if last_segment(callee) == "pairwise" and given:
+                        return [self._event_key(given[0])]
                     if callee == "zip" and number < len(given):
                         return [self._event_key(given[number])]
                     return [f"{self._event_key(iterable)}#{number}"]

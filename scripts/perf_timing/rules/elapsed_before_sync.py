@@ -106,7 +106,7 @@ def _waited(source: SourceFile, pair: Pair, record: object) -> bool:
         if _exclusive(source, pair):
             return True
         return any(s.waits for s in source.flow.between(scope, low, high)) or _polled(
-            source, low, high
+            source, pair, low, high
         )
     if pair.scope in _enclosed(scope):
         return True
@@ -134,9 +134,20 @@ def _exclusive(source: SourceFile, pair: Pair) -> bool:
     )
 
 
-def _polled(source: SourceFile, low: int, high: int) -> bool:
-    text = source.tree.text[low:high]
-    return bool(re.search(r"\.query\(\)|EventQuery", text))
+def _polled(source: SourceFile, pair: Pair, low: int, high: int) -> bool:
+    """Whether the end event, or any event in a loop, is asked whether it is complete."""
+    for call in source.scopes.calls:
+        if not low <= call.start < high or call.kind != "call":
+            continue
+        callee = callee_text(call)
+        if re.search(r"EventQuery$|(^|\.|->)query$", callee):
+            asked = source.regions.recorded_event(call)
+            names = source.regions.event_names(asked, source.scopes.scope_of(call)) if asked else ()
+            if pair.end_names & frozenset(names) or any(
+                p.kind == "while" for p in call.ancestors()
+            ):
+                return True
+    return False
 
 
 def _waited_elsewhere(source: SourceFile, pair: Pair, recorder: Scope) -> bool:
@@ -145,7 +156,7 @@ def _waited_elsewhere(source: SourceFile, pair: Pair, recorder: Scope) -> bool:
     assert pair.end is not None
     after = source.flow.between(recorder, pair.end.end, recorder.node.end)
     if any(s.waits for s in [*before, *after]) or _polled(
-        source, pair.scope.node.start, pair.call.start
+        source, pair, pair.scope.node.start, pair.call.start
     ):
         return True
     users = [
@@ -154,7 +165,7 @@ def _waited_elsewhere(source: SourceFile, pair: Pair, recorder: Scope) -> bool:
         if _calls(source, s, recorder) and _calls(source, s, pair.scope)
     ]
     if users:
-        return all(_between_calls(source, user, recorder, pair.scope) for user in users)
+        return all(_between_calls(source, pair, user, recorder) for user in users)
     return _mentioned(source, pair)
 
 
@@ -164,7 +175,8 @@ def _calls(source: SourceFile, scope: Scope, target: Scope) -> list[int]:
     return [call.end for call in calls if name and last_segment(callee_text(call)) == name]
 
 
-def _between_calls(source: SourceFile, user: Scope, recorder: Scope, reader: Scope) -> bool:
+def _between_calls(source: SourceFile, pair: Pair, user: Scope, recorder: Scope) -> bool:
+    reader = pair.scope
     low = min(_calls(source, user, recorder))
     later = [end for end in _calls(source, user, reader) if end > low]
     if not later:
@@ -172,7 +184,7 @@ def _between_calls(source: SourceFile, user: Scope, recorder: Scope, reader: Sco
     steps = source.flow.between(user, low, later[0])
     if any(s.waits and (not s.helpers or s.helpers[0] is not reader) for s in steps):
         return True
-    return _polled(source, low, later[0])
+    return _polled(source, pair, low, later[0])
 
 
 def _mentioned(source: SourceFile, pair: Pair) -> bool:

@@ -78,7 +78,7 @@ def _stores(kernel: Scope) -> bool:
     body = kernel.body
     text = body.text if body else ""
     if re.search(
-        r"\basm\b|atomic\w+\s*\(|surf\w+write|__st\w+|store|printf"
+        r"\basm\b|\bclock(64)?\s*\(|globaltimer|nanosleep|atomic\w+\s*\(|surf\w+write|__st\w+|store|printf"
         r"|\*\s*\w+\s*(\+\+)?\s*[-+*/|&^]?=[^=]|volatile",
         text,
     ):

@@ -120,6 +120,8 @@ def _repeated(source: SourceFile, scope: Scope, depth: int) -> bool:
     """Whether the file calls the function in a loop, from several places, or hands it on."""
     if scope.node.kind == "module" or depth > 3:
         return False
+    if scope.node.kind == "lambda":
+        return True  # it was made to be called by something else
     sites = source.scopes.call_sites(scope)
     if any(loops_around(site) for site in sites):
         return True
