@@ -36,7 +36,7 @@ PYTHON_LOCAL = {
 }
 CUDA_WORDS = (
     *("cudaEvent", "hipEvent", "cuEvent", "CUDAEvent", "chrono", "nvtx", "roctx", "clock("),
-    *("lapsed", "gettimeofday", "clock_gettime", "omp_get_wtime", "MPI_Wtime", "imer"),
+    *("lapsed", "gettimeofday", "clock_gettime", "omp_get_wtime", "Wtime", "sdkStartTimer"),
     *("QueryPerformance", "GraphLaunch", "BeginCapture", "benchmark::State", "nvbench"),
     *("cudaDeviceProp", "hipDeviceProp", "DeviceGetAttribute", "GetDeviceProperties", "<<<"),
     *("lint-timing:",),
