@@ -52,6 +52,8 @@ def test_cells_are_counted_from_0_among_all_and_lines_in_the_cell(
         ("%timeit f(x)\n" + CALL, 2, 1),
         ("%timeit -n 10 -r3 " + CALL, 1, 19),
         ("r = %timeit -o f(x)\n" + CALL, 2, 1),
+        ("timeit -n 5 -r 5 " + CALL, 1, 18),
+        ("time = 3\n!ls\n" + CALL, 3, 1),
         ("%%timeit\n" + CALL, 2, 1),
         ("%%timeit -n 100\nx = 1\n" + CALL, 3, 1),
         ("%%timeit " + CALL, 1, 10),

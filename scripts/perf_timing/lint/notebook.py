@@ -39,7 +39,10 @@ class _Cell:
 
 def fill_notebook(document: Document) -> None:
     """Add the units of a notebook to `document`; raises UnreadableError."""
-    cells = _code_cells(document.data)
+    data = document.data
+    if not document.target.named and not any(may_match(data, x) for x in ("python", "cuda")):
+        return
+    cells = _code_cells(data)
     python: list[_Cell] = []
     for index, source in cells:
         cell = _read_cell(index, plain_lines(source).replace("\r\n", "\n"))
@@ -141,8 +144,6 @@ def _is_code(line: str) -> bool:
 
 def _plain_python(lines: list[str]) -> list[str]:
     """`lines` with magics and shell escapes replaced, or as they are where Python parses them."""
-    if not any(re.search(r"[%!?]", line) for line in lines):
-        return lines
     if not parse_failure("\n".join(lines), notebook=True):
         return lines
     return _without_magics(lines)
@@ -152,10 +153,12 @@ def _plain_line(line: str) -> str:
     indent, text = re.match(r"(\s*)(.*)", line, re.DOTALL).groups()  # type: ignore[union-attr]
     assigned = re.match(r"([\w\s,.\[\]\"']*[\w\]]\s*=\s*)([%!].*)", text, re.DOTALL)
     target, text = assigned.groups() if assigned else ("", text)
-    magic = re.match(r"%(\w+)\s*(.*)", text, re.DOTALL)
-    if magic and magic[1] in TIMERS:
-        statement = _OPTIONS.sub("", magic[2], count=1).strip() or "pass"
-        return f"{indent}with {TIMERS[magic[1]]}(): {target}{statement}"
+    # A line of text that is no Python may name a magic without its percent sign.
+    magic = re.match(r"%(\w+)\s*(.*)|(timeit|time)\s+([\w(-].*)", text, re.DOTALL)
+    name, rest = (magic[1] or magic[3], magic[2] or magic[4] or "") if magic else ("", "")
+    if name in TIMERS:
+        statement = _OPTIONS.sub("", rest, count=1).strip() or "pass"
+        return f"{indent}with {TIMERS[name]}(): {target}{statement}"
     if text.startswith(("%", "!", "?", ",", ";", "/")) or re.search(
         r"^[\w.*]+\?\??$", text.strip()
     ):
