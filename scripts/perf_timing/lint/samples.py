@@ -540,7 +540,7 @@ def means_first(source: SourceFile, region: Region) -> bool:
     words = re.sub(r"torch\.compile", "", source.intent(region))
     return bool(
         re.search(
-            r"first|cold|ttft|compil(?!ed)|startup|start_up|warm|(?<![a-z])load(?!er)"
+            r"first|cold|ttft|compil(?!ed)|startup|start_up|warm_?-?up|(?<![a-z])load(?!er)"
             r"|(?<![a-z])init|(?<![a-z])build|setup|download|captur|(?<![a-z])tun(e|ing)",
             words,
             re.IGNORECASE,

@@ -156,9 +156,14 @@ def _created_here(source: SourceFile, names: frozenset[str], scope: Scope) -> bo
             for n in scope.nodes
         )  # fmt: skip
     pairs = source.scopes.assignments(name, scope)
-    return bool(pairs) and all(
-        value.kind == "call" and last_segment(callee_text(value)) == "Event" for _, value in pairs
-    )
+    return bool(pairs) and all(_makes_event(value) for _, value in pairs)
+
+
+def _makes_event(value: Node) -> bool:
+    """Event(...), or a generator of them that is taken apart."""
+    if value.kind == "comp" and value.children:
+        value = value.children[0]
+    return value.kind == "call" and last_segment(callee_text(value)) == "Event"
 
 
 def positional_text(call: Node) -> str:

@@ -57,6 +57,7 @@ print("median", times[3], "range", times[0], times[-1])
 ```
 """
 
+import re
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
@@ -105,6 +106,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if not samples.is_benchmark(source, region) or samples.is_training(region):
         return False
+    if all(r.REPLAY in s.roles for s in steps) and _unrolled(source):
+        return False
     if samples.means_first(source, region):
         return False
     if source.flow.host_only(region.end, region.scope) or samples.host_time_meant(source, region):
@@ -114,6 +117,15 @@ def _applies(source: SourceFile, region: Region) -> bool:
 
 def _loops_inside(node: object, helpers: tuple[Scope, ...]) -> bool:
     return bool(helpers) and bool(loops_around(node))  # type: ignore[arg-type]
+
+
+def _unrolled(source: SourceFile) -> bool:
+    """Whether a graph of the file was captured from a loop: one replay is many executions."""
+    for node in source.tree.of_kind("with"):
+        heads = " ".join(c.text for c in node.children if c.kind == "item")
+        if re.search(r"(^|\.)graph\(", heads):
+            return any(inner.kind in ("for", "while") for inner in node.walk())
+    return False
 
 
 def _repeated(source: SourceFile, scope: Scope, depth: int) -> bool:

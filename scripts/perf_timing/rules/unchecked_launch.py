@@ -47,7 +47,7 @@ from collections.abc import Iterator
 
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.scopes import Scope
+from perf_timing.lint.regions import Region
 
 CODE = "TIM701"
 LABEL = "NOERRCHECK"
@@ -79,15 +79,17 @@ def check(source: SourceFile) -> Iterator[Report]:
             if node.kind != "launch" or id(node) in seen:
                 continue
             seen.add(id(node))
-            if not _checked(source, node, region.scope):
+            if not _checked(source, node, region):
                 yield Report(node, MESSAGE)
                 break
 
 
-def _checked(source: SourceFile, launch: Node, scope: Scope) -> bool:
+def _checked(source: SourceFile, launch: Node, region: Region) -> bool:
     own = source.scopes.scope_of(launch)
     text = source.tree.text
-    return bool(
-        _CHECK.search(text[launch.end : own.node.end])
-        or _CHECK.search(text[launch.end : scope.node.end])
+    if _CHECK.search(text[launch.end : own.node.end]):
+        return True
+    # A launch in a helper: the function that measures may check for it.
+    return own is not region.scope and bool(
+        _CHECK.search(text[region.start.start : region.scope.node.end])
     )
