@@ -15,8 +15,8 @@ _HEAD = f"""\
 # Rules of lint-timing
 
 "On" rules count in every run; "opt-in" rules count when `--select` or `select` names them.
-`lint-timing --explain RULE` prints one of these sections. What the engine assumes stands in
-[lint-assumptions.md](lint-assumptions.md).
+`lint-timing --explain RULE` prints one of these sections. What is checked, how it is printed and
+how a finding is silenced stands in [lint-timing.md](lint-timing.md).
 """
 
 
