@@ -245,11 +245,17 @@ class Regions:
     @cached_property
     def all(self) -> list[Region]:
         """Every region, in the order of their ends; each pair of readings once."""
-        found: dict[tuple[int, int, int], Region] = {}
+        found: dict[tuple[int, int, int, int], Region] = {}
         for region in (*self._clock_regions(), *self._library_regions(), *self._event_regions()):
             region.steps = self._steps(region)
             found.setdefault(
-                (region.start.start, region.end.start, region.scope.node.start), region
+                (
+                    region.start.start,
+                    region.end.start,
+                    region.scope.node.start,
+                    region.spans[0][0] if region.timer else 0,
+                ),
+                region,
             )
         return sorted(found.values(), key=lambda g: (g.end.start, g.start.start))
 

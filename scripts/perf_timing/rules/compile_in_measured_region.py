@@ -100,10 +100,26 @@ def check(source: SourceFile) -> Iterator[Report]:
                 seen.add(id(step.node))
                 call = f"{last_segment(callee_text(step.node))}()"
                 yield Report(step.node, MESSAGE.format(call=call, start=region.start.line))
+        for capture in _captures(source, region):
+            if id(capture) not in seen:
+                seen.add(id(capture))
+                call = f"{last_segment(callee_text(capture))}() captures a graph, which"
+                yield Report(capture, MESSAGE.format(call=call, start=region.start.line))
         first = _first_call(source, region) if region.kind != "harness" else None
         if first is not None and id(first[0]) not in seen:
             seen.add(id(first[0]))
             yield Report(first[0], FIRST.format(call=first[1], start=region.start.line))
+
+
+def _captures(source: SourceFile, region: Region) -> Iterator[Node]:
+    """Graph captures inside the region."""
+    if region.kind == "harness" or not samples.is_benchmark(source, region):
+        return
+    for node in region.scope.nodes:
+        if node.kind == "call" and region.holds(node):
+            full = source.scopes.resolve(callee_text(node))
+            if re.search(r"torch\.cuda\.graph$|StreamBeginCapture$|\.capture_begin$", full):
+                yield node
 
 
 def _meant(source: SourceFile, region: Region) -> bool:

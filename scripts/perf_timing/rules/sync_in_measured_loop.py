@@ -77,6 +77,10 @@ MESSAGE = (
     "{call}() waits for the device in every iteration of the measured loop; each execution"
     " is billed a launch latency"
 )
+STAGES = (
+    "{call}() waits for the device at each stage of each item; the stages no longer overlap and the"
+    " loop is slower than without the timer"
+)
 NOTE = (
     "Wait once after the loop; render-timing loop and simple-event do so, detailed-event"
     " times each step without waiting."
@@ -91,6 +95,9 @@ _DEVICE_WIDE = re.compile(
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each wait that every measured iteration runs into."""
     seen: set[int] = set()
+    for region, step in _stages(source):
+        call = last_segment(callee_text(step.node))
+        yield Report(step.node, STAGES.format(call=call), related=((region.start, "started here"),))
     for region in source.regions.all:
         if (
             region.kind not in ("clock", "event")
@@ -113,6 +120,34 @@ def check(source: SourceFile) -> Iterator[Report]:
                     MESSAGE.format(call=call),
                     related=((region.start, "clock started here"),),
                 )
+
+
+def _stages(source: SourceFile) -> Iterator[tuple[Region, Step]]:
+    """Waits of a timer that is entered for several stages of each item of a stream of items."""
+    found: dict[tuple[int, int], list[Region]] = {}
+    for region in source.regions.all:
+        if region.timer is None or region.timer.name != "__exit__":
+            continue
+        for loop in _item_loops(region)[:1]:
+            found.setdefault((loop.start, region.report.start), []).append(region)
+    for regions in found.values():
+        waits = [s for s in source.regions.tail(regions[0]) if r.WAIT in s.roles]
+        waits = [
+            s for s in waits if s.node.kind == "call" and _DEVICE_WIDE.search(callee_text(s.node))
+        ]
+        if len(regions) > 1 and waits:
+            yield regions[0], waits[-1]
+
+
+def _item_loops(region: Region) -> list[Node]:
+    """The loops over items (not over a range of numbers) around the measured block."""
+    low = region.spans[0][0]
+    loops = [n for n in region.scope.nodes if n.kind == "for" and n.start <= low < n.end]
+    return [
+        loop
+        for loop in reversed(loops)
+        if len(loop.children) > 1 and not re.match(r"(t?range|trange)\(", loop.children[1].text)
+    ]
 
 
 def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
