@@ -215,11 +215,27 @@ class Regions:
         pairs = self.scopes.assignments(key, scope)
         before = [pair for pair in pairs if pair[0].end <= at.start]
         own = [pair for pair in before if self.scopes.scope_of(pair[0]) is scope]
+        local = any(self.scopes.scope_of(target) is scope for target, _ in pairs)
+        if not local and not any(key in around.parameters for around in scope.enclosing()):
+            # A global, or a member of the class: some other function has set it.
+            pairs = before = [*pairs, *self._set_elsewhere(key, scope)]
         for target, value in reversed(own or before or pairs):
             found = self.clock_of(value, self.scopes.scope_of(target), depth + 1)
             if found is not None:
                 return found
         return None
+
+    def _set_elsewhere(self, key: str, scope: Scope) -> list[tuple[Node, Node]]:
+        """Assignments to a global or a member in other functions (of the same class)."""
+        found = []
+        for target, value in self.scopes.assignments(key):
+            setter = self.scopes.scope_of(target)
+            if setter is scope or setter.class_name != scope.class_name:
+                continue
+            declares = any(n.kind == "global" and key in n.text for n in setter.nodes)
+            if self.scopes.language == "cuda" or declares:
+                found.append((target, value))
+        return found
 
     @cached_property
     def _fillers(self) -> dict[str, list[Node]]:
@@ -381,6 +397,8 @@ class Regions:
                         )
                 return
             yield from self._start_stop(delta, start, end, first, last, tail)
+        elif first.name and last.name and not first.class_name and not last.class_name:
+            yield from self._start_stop(delta, start, end, first, last, tail)
         if self._hooks(first, last):
             yield Region(
                 "clock",
@@ -424,7 +442,12 @@ class Regions:
                 yield self._used(delta, start, end, scope, (call.end, later[0].start), last, tail)
 
     def _method_sites(self, method: Scope) -> list[Node]:
-        """Calls `x.method()` outside the class that can only mean this class's method."""
+        """Calls `x.method()` outside the class that can only mean this class's method.
+
+        Of a function that is no method (`tic()`): all its calls.
+        """
+        if not method.class_name:
+            return self.scopes.call_sites(method)
         found = []
         owners = [m for m in self.scopes.functions.get(method.short_name, []) if m.class_name]
         for call in self.scopes.calls_by_name.get(method.short_name, []):
