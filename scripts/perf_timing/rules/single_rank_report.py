@@ -1,0 +1,124 @@
+"""One rank reports its own time for an operation that all ranks take part in.
+
+## What it does
+Reports output behind a check for rank 0 of a time that was taken around a collective, where the
+time is not combined with those of the other ranks and no barrier ends the region.
+
+## Why it misleads
+The operation is over when the slowest rank is done. Rank 0 may be the first: it has the shorter
+route, or it came last and found all the others waiting. Its time is a sample of one rank, printed
+as that of the job.
+
+## Known problems
+A reduction in another function is not seen. Helpers that print on rank 0 only are not followed.
+
+## Example
+```python
+import time
+import torch
+import torch.distributed as dist
+
+dist.barrier()
+torch.cuda.synchronize()
+start = time.perf_counter()
+for _ in range(100):
+    dist.all_reduce(x)
+torch.cuda.synchronize()
+elapsed = time.perf_counter() - start
+if dist.get_rank() == 0:
+    print("all-reduce", elapsed / 100)
+```
+
+## Use instead
+```python
+import time
+import torch
+import torch.distributed as dist
+
+for _ in range(10):
+    dist.all_reduce(x)
+torch.cuda.synchronize()
+dist.barrier()
+start = time.perf_counter()
+for _ in range(100):
+    dist.all_reduce(x)
+torch.cuda.synchronize()
+mine = torch.tensor(time.perf_counter() - start, device="cuda")
+dist.all_reduce(mine, op=dist.ReduceOp.MAX)
+if dist.get_rank() == 0:
+    print("all-reduce, slowest rank", mine.item() / 100)
+```
+"""
+
+import re
+from collections.abc import Iterator
+
+from perf_timing.lint import samples
+from perf_timing.lint.collectives import collective_steps, is_barrier, is_collective
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import callee_text, last_segment
+
+CODE = "TIM505"
+LABEL = "DIST-RANK0"
+DEFAULT = True
+SEVERITY = "warning"
+LANGUAGES = ("python",)
+MESSAGE = (
+    "only rank 0's time is reported for the collective on line {line}, which ends with the slowest"
+    " rank"
+)
+NOTE = (
+    "Reduce the time with ReduceOp.MAX (or gather it) before rank 0 prints it; render-timing loop"
+    " reports every rank."
+)
+
+_RANK_ZERO = re.compile(
+    r"rank(\(\))?\s*==\s*0|not\s+\w*rank|is_main_process|is_rank_?0|is_master|main_process|local_rank\s*<=?\s*0"
+)
+_COMBINES = re.compile(r"gather|reduce|ReduceOp|max_across|all_ranks|from_ranks|monitored_barrier")
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Reports of rank 0 for operations of all ranks."""
+    seen: set[int] = set()
+    for region in source.regions.all:
+        if region.kind not in ("clock", "event"):
+            continue
+        timed = collective_steps(source, region)
+        if not timed or samples.is_training(region) or _ends_together(region):
+            continue
+        if _combined(source, region):
+            continue
+        for printed in samples.fate(source, region).printed:
+            if id(printed) not in seen and _on_rank_zero(printed):
+                seen.add(id(printed))
+                message = MESSAGE.format(line=timed[0].site.line)
+                yield Report(printed, message, related=((region.end, "its time ends here"),))
+
+
+def _ends_together(region: Region) -> bool:
+    """A barrier after the last work makes every rank's time that of the slowest."""
+    last = max((s.position for s in region.steps if s.works), default=0)
+    return any(is_barrier(s.node) and s.position >= last for s in region.steps)
+
+
+def _combined(source: SourceFile, region: Region) -> bool:
+    later = [n for n in region.scope.nodes if n.kind == "call" and n.start > region.end.start]
+    return any(
+        is_collective(source, n) or _COMBINES.search(last_segment(callee_text(n))) for n in later
+    )
+
+
+def _on_rank_zero(node: Node) -> bool:
+    child = node
+    for parent in node.ancestors():
+        if parent.kind in ("function", "lambda"):
+            return False
+        if parent.kind == "if" and parent.children and child is not parent.children[0]:
+            guard = parent.children[0].text
+            if _RANK_ZERO.search(guard):
+                return True
+        child = parent
+    return False

@@ -1,0 +1,115 @@
+"""A collective is timed before the ranks have been aligned.
+
+## What it does
+Reports the opening reading of a region that times collectives and nothing else, where no barrier
+and no other collective stands between it and the work that each rank did before for itself.
+
+## Why it misleads
+A collective ends when the slowest rank has joined. A rank that comes early waits inside the region
+and books the others' delay as communication: the same all-reduce reads 0.2 ms on one rank and 9 ms
+on another, and the mean is neither.
+
+## Known problems
+Barriers in functions of other files are not seen. A collective just before the region is taken to
+align the ranks well enough.
+
+## Example
+```python
+import time
+import torch
+import torch.distributed as dist
+
+for step in range(100):
+    y = model(x)
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    dist.all_reduce(gradients)
+    torch.cuda.synchronize()
+    times.append(time.perf_counter() - start)
+```
+
+## Use instead
+```python
+import time
+import torch
+import torch.distributed as dist
+
+for _ in range(10):
+    dist.all_reduce(gradients)
+times = []
+for step in range(100):
+    y = model(x)
+    torch.cuda.synchronize()
+    dist.barrier()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    dist.all_reduce(gradients)
+    torch.cuda.synchronize()
+    times.append(time.perf_counter() - start)
+times.sort()
+slowest = torch.tensor(times[50], device="cuda")
+dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+```
+"""
+
+from collections.abc import Iterator
+
+from perf_timing.lint.collectives import collective_steps, is_barrier, is_collective
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.flow import Step
+from perf_timing.lint.regions import Region
+
+CODE = "TIM506"
+LABEL = "DIST-NOBARRIER"
+DEFAULT = True
+SEVERITY = "warning"
+LANGUAGES = ("python",)
+MESSAGE = (
+    "ranks reach this reading at different times{after}; the collective on line {line} waits for"
+    " the last"
+)
+NOTE = (
+    "Put torch.distributed.barrier() and a device wait before the opening reading, and report the"
+    " slowest rank; render-timing loop does so."
+)
+
+
+def check(source: SourceFile) -> Iterator[Report]:
+    """Opening readings before collectives that nothing aligns."""
+    seen: set[int] = set()
+    for region in source.regions.all:
+        if region.kind not in ("clock", "event") or id(region.start) in seen:
+            continue
+        timed = collective_steps(source, region)
+        if not timed or not _only(source, region, timed) or region.carried or region.timer:
+            continue
+        apart = _apart(source, region)
+        if apart is None:
+            continue
+        seen.add(id(region.start))
+        after = f" after the work on line {apart.line}" if apart is not region.start else ""
+        message = MESSAGE.format(after=after, line=timed[0].site.line)
+        yield Report(region.start, message, related=((timed[0].site, "the collective"),))
+
+
+def _only(source: SourceFile, region: Region, timed: list[Step]) -> bool:
+    """Nothing but collectives is timed, and nothing aligns the ranks inside."""
+    kept = {id(step) for step in timed}
+    others = [s for s in region.steps if id(s) not in kept]
+    return not any(s.works or is_barrier(s.node) for s in others)
+
+
+def _apart(source: SourceFile, region: Region) -> Node | None:
+    """The own work that a rank did last before the region; the start where nothing aligned yet."""
+    before = [s for s in source.flow.steps(region.scope) if s.position < region.start.start]
+    for step in reversed(before):
+        if is_barrier(step.node) or is_collective(source, step.node):
+            return None
+        if step.works:
+            return step.site
+    sites = source.scopes.call_sites(region.scope)
+    if region.scope.parameters or sites or region.scope.node.kind != "module":
+        # What the callers did before is theirs to know.
+        return None
+    return region.start
