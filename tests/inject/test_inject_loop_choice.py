@@ -108,6 +108,15 @@ LOOPS = {
         for batch in train_loader:  # here
             loss = engine.train_step(batch)
         """,
+    "a loop whose function calls a step of another file": """
+        class Loop:
+            def run_iter(self, batch):
+                self.model.train_step(batch, self.wrapper)
+
+            def run_epoch(self):
+                for batch in self.dataloader:  # here
+                    self.run_iter(batch)
+        """,
     "a loss scaler that steps": """
         def train_one_epoch():
             for x, y in metric_logger.log_every(data_loader, 20, header):  # here
@@ -132,6 +141,13 @@ LOOPS = {
                 optimizer_d.step()
             generator(noise).backward()
             optimizer_g.step()
+        """,
+    "an outer loop that fetches, around phases that step": """
+        while True:  # here
+            real = next(iterator)
+            for phase, noise in zip(phases, all_noise):
+                phase.loss(real, noise).backward()
+                phase.opt.step()
         """,
     "a replay buffer": """
         for global_step in range(100000):  # here

@@ -76,6 +76,37 @@ MARKS = {
             "_perf_timing.copied()",
         ],
     ),
+    "a loop that copies what is a tensor": (
+        """
+        for batch in loader:
+            for key, value in batch.items():
+                if isinstance(value, torch.Tensor):
+                    batch[key] = value.cuda()
+            model(**batch).backward()
+            optimizer.step()
+        """,
+        [],
+        [
+            "for batch in _perf_timing.steps(loader):",
+            "_perf_timing.copy()",
+            "_perf_timing.copied()",
+        ],
+    ),
+    "a copy in the only loop of an epoch": (
+        """
+        for epoch in range(3):
+            for x, y in loader:
+                x = x.to(device)
+                criterion(model(x), y).backward()
+                optimizer.step()
+        """,
+        [],
+        [
+            "for x, y in _perf_timing.steps(loader):",
+            "_perf_timing.copy()",
+            "_perf_timing.copied()",
+        ],
+    ),
     "casts and moves of the model are no copies": (
         """
         for x in loader:

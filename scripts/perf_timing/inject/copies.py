@@ -46,9 +46,9 @@ def _is_model(planner: Planner, node: Node) -> bool:
 def _statement(planner: Planner, node: Node) -> ast.stmt | None:
     """The statement around a copy, if it does nothing else and lines can go around it."""
     statement = planner.syntax.statement(node)
-    moving = [loop for loop in planner.syntax.loops_around(node) if planner.finder.moves_only(loop)]
-    if moving and planner.loop not in moving:
-        statement = moving[-1]
+    innermost = next(iter(planner.syntax.loops_around(node)), None)
+    if innermost and innermost is not planner.loop and planner.finder.moves_only(innermost):
+        statement = innermost
         return statement if planner.syntax.stands_alone(statement) else None
     if not planner.syntax.stands_alone(statement):
         return None

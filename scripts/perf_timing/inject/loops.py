@@ -52,7 +52,7 @@ class Finder:
         self.source, self.syntax, self.facts = source, syntax, facts
         self._node: dict[Fact, Node] = {}
         self.loops = [loop for loop in syntax.loops() if self._is_fact(loop)]
-        self.step_functions = self._find_step_functions()
+        self.step_functions = self._find_step_functions(*WORK)
 
     def _is_fact(self, loop: Loop) -> bool:
         start = self.source.start(loop)
@@ -66,10 +66,10 @@ class Finder:
 
     # Functions of the file that do the work of a step.
 
-    def _find_step_functions(self) -> dict[str, Function]:
-        """Functions that run backward or step outside any loop over data of their own, by name."""
+    def _find_step_functions(self, *kinds: str) -> dict[str, Function]:
+        """Functions that do such work outside any loop over data of their own, by name."""
         found: dict[str, Function] = {}
-        work = [self.node(fact) for fact in self.facts.of(*WORK)]
+        work = [self.node(fact) for fact in self.facts.of(*kinds)]
         while work:
             new: dict[str, Function] = {}
             for node in work:
@@ -114,11 +114,13 @@ class Finder:
         """Loops that may be the training loop, the best first."""
         direct = [self.node(fact) for fact in self.facts.of("optimizer-step", "backward-and-step")]
         direct = direct or [self.node(fact) for fact in self.facts.of("backward")]
-        called = [call for name in self.step_functions for call in self.calls_of(name)]
         weak = [self.node(fact) for fact in self.facts.of("step-call")]
         found: dict[Loop, Candidate] = {}
-        for anchors in (direct + called, weak):
-            for anchor in anchors:
+        for work, kinds in ((direct, WORK), (weak, ("step-call",))):
+            if kinds != WORK:
+                self.step_functions = self._find_step_functions(*kinds)
+            called = [call for name in self.step_functions for call in self.calls_of(name)]
+            for anchor in [*work, *called]:
                 loop = self._loop_of(anchor)
                 if loop is not None and loop not in found:
                     found[loop] = self.candidate(loop)
@@ -132,9 +134,10 @@ class Finder:
         around = [loop for loop in self.syntax.loops_around(anchor) if loop in self.loops]
         if not around:
             return None
-        for loop in around:
-            if self._draws_data(loop):
-                return loop
+        for is_it in (self._surely_draws_data, self._draws_data):
+            for loop in around:
+                if is_it(loop):
+                    return loop
         return self._loop_over_data_in(around[0]) or around[0]
 
     def _loop_over_data_in(self, outer: Loop) -> Loop | None:
@@ -148,6 +151,12 @@ class Finder:
     def _inside_another(self, candidate: Candidate, loops: list[Loop]) -> bool:
         outer = [loop for loop in self.syntax.loops_around(candidate.loop) if loop in loops]
         return any(self._draws_data(loop) for loop in outer)
+
+    def _surely_draws_data(self, loop: Loop) -> bool:
+        """Whether the loop fetches batches, or goes through what has the name of a loader."""
+        if isinstance(loop, ast.For | ast.AsyncFor) and self._iterates_data(loop):
+            return bool(_LOADER.search(self.source.code(self.core(loop.iter, loop))))
+        return self._fetches_inside(loop)
 
     def _draws_data(self, loop: Loop) -> bool:
         return self._iterates_data(loop) or self._fetches_inside(loop)
@@ -312,12 +321,19 @@ class Finder:
 
     def moves_only(self, loop: Loop) -> bool:
         """A loop that only moves things: `for k in batch: batch[k] = batch[k].to(device)`."""
-        copies = self.facts.of("copy")
-        for statement in loop.body:
+        return isinstance(loop, ast.For) and self._copies_only(loop.body)
+
+    def _copies_only(self, statements: list[ast.stmt]) -> bool:
+        for statement in statements:
             start, end = self.source.start(statement), self.source.end(statement)
-            if not any(start <= copy.start and copy.end <= end for copy in copies):
+            if isinstance(statement, ast.If):
+                if not self._copies_only([*statement.body, *statement.orelse]):
+                    return False
+            elif not isinstance(statement, ast.Assign | ast.Expr) or not any(
+                start <= copy.start < end for copy in self.facts.of("copy")
+            ):
                 return False
-        return isinstance(loop, ast.For)
+        return True
 
 
 def choose(finder: Finder, line: int | None) -> Candidate:
