@@ -406,7 +406,25 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
             rf"\b{re.escape(last_segment(name))}\s*\[\s*[\w.]+\s*:\s*\]", source.tree.text
         ):
             return True
-    return any(ROBUST.search(name) for name in value.reduced)
+    if any(ROBUST.search(name) for name in value.reduced):
+        return True
+    return bool(value.returned) and _robust_callers(source, region.scope)
+
+
+def _robust_callers(source: SourceFile, scope: Scope) -> bool:
+    """Whether the callers take a robust statistic of what the function returns again and again."""
+    for site in source.scopes.call_sites(scope):
+        for parent in site.ancestors():
+            if parent.kind == "call" and ROBUST.search(callee_text(parent)):
+                return True
+            if parent.kind == "assign":
+                name = target_key(parent.children[0])
+                applied = reducers(source, name, source.scopes.scope_of(site))
+                if any(ROBUST.search(a) for a in applied):
+                    return True
+            if parent.kind in ("block", "module", "assign"):
+                break
+    return False
 
 
 def _looped_callers(source: SourceFile, scope: Scope) -> bool:
