@@ -59,6 +59,7 @@ from collections.abc import Iterator
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Pair
 from perf_timing.lint.scopes import Scope, callee_text, last_segment, loops_around
 
@@ -105,9 +106,9 @@ def _waited(source: SourceFile, pair: Pair, record: object) -> bool:
             return True
         if _exclusive(source, pair):
             return True
-        return any(s.waits for s in source.flow.between(scope, low, high)) or _polled(
-            source, pair, low, high
-        )
+        return any(
+            _covers(source, pair, s) for s in source.flow.between(scope, low, high)
+        ) or _polled(source, pair, low, high)
     if pair.scope in _enclosed(scope):
         return True
     return _waited_elsewhere(source, pair, scope)
@@ -132,6 +133,19 @@ def _exclusive(source: SourceFile, pair: Pair) -> bool:
         key not in own and p.parent is not None and id(p.parent) in own
         for key, p in branches.items()
     )
+
+
+def _covers(source: SourceFile, pair: Pair, step: Step) -> bool:
+    """Whether a step waits for the end event, too: a wait for the start event does not."""
+    if not step.waits or step.node.kind != "call":
+        return step.waits
+    if not re.search(r"(^|\.|->)synchronize$|EventSynchronize$", callee_text(step.node)):
+        return True
+    awaited = source.regions.recorded_event(step.node)
+    if awaited is None:
+        return True
+    names = source.regions.event_names(awaited, source.scopes.scope_of(step.node))
+    return not names & pair.start_names or bool(names & pair.end_names)
 
 
 def _polled(source: SourceFile, pair: Pair, low: int, high: int) -> bool:
