@@ -150,6 +150,7 @@ class QuantityFlow:
         self._given_now: dict[tuple[int, str], list[Value]] = defaultdict(list)
         self._counts = _count_values(scopes)
         self._macros = _macros(scopes)
+        self._without_string: set[int] = set()  # sums that are known to hold none
 
     def run(self) -> list[Problem]:
         """All problems, without duplicates, in order of the source."""
@@ -560,13 +561,25 @@ class QuantityFlow:
         if not any(b.says(e) for e in a.exponents):
             self.problems.append(Problem("mixed", node, a, other=b))
 
+    def _holds_string(self, node: Node) -> bool:
+        """Whether an operand of the left-nested chain that ends at `node` is a string."""
+        seen = []
+        while node.kind == "binary" and node.children and id(node) not in self._without_string:
+            if any(child.kind == "string" for child in node.children):
+                return True
+            seen.append(id(node))
+            node = node.children[0]
+        # Every sum inside of a long sum asks the same; each link is looked at once.
+        self._without_string.update(seen)
+        return False
+
     def _binary(self, node: Node, frame: Frame) -> Value:
         if len(node.children) != 2:
             return self._beside_sizeof(node, frame)
         left, right = node.children
         operator = node.tree.text[left.end : right.start].strip(" \t\n\\()") or ""
         operator = re.sub(r"#.*|//.*\n", "", operator).strip(" \t\n\\()") or "//"
-        if operator == "<<" or (operator == "+" and _holds_string(node)):
+        if operator == "<<" or (operator == "+" and self._holds_string(node)):
             parts = _chain(node, operator)
             if len(parts) > 2 or any(p.kind == "string" for p in parts):
                 return self._text_chain(parts, frame)
@@ -993,14 +1006,6 @@ def _power(a: Value, b: Value) -> Value:
     if isinstance(a, Work) and isinstance(b, Number):
         return Work(a.exponent * b.value, a.kind, a.certain)
     return None
-
-
-def _holds_string(node: Node) -> bool:
-    while node.kind == "binary" and node.children:
-        if any(child.kind == "string" for child in node.children):
-            return True
-        node = node.children[0]
-    return False
 
 
 def _chain(node: Node, operator: str) -> list[Node]:
