@@ -56,6 +56,7 @@ class Region:
     steps: list[Step] = field(default_factory=list)
     carried: bool = False
     hooked: bool = False
+    periodic: bool = False  # a rate display: the start moves on when enough time has passed
     timer: Scope | None = None  # the function that reads the clock at the end, for a timer
 
     @cached_property
@@ -67,6 +68,8 @@ class Region:
     @cached_property
     def cumulative(self) -> bool:
         """Read again and again against one start, as in a progress display: not a measurement."""
+        if self.periodic:
+            return True
         if self.kind != "clock" or self.carried or self.timer is not None or self.hooked:
             return False
         around = {id(loop) for loop in loops_around(self.start)}
@@ -322,7 +325,7 @@ class Regions:
         return bool(loops_around(end))
 
     def _same_scope(self, delta: Node, start: Node, end: Node, scope: Scope) -> Iterator[Region]:
-        later = self._later_start(delta, end, scope)
+        target, later = self._later_start(delta, end, scope)
         loop = common_loop(end, later) if later is not None else None
         body = loop_body(loop) if loop is not None else None
         if (
@@ -331,7 +334,9 @@ class Regions:
             and (start is end or not any(x is loop for x in loops_around(start)))
         ):
             spans = ((later.end, body.end), (body.start, end.end))
-            yield Region("clock", scope, later, end, end, delta, spans, carried=True)
+            region = Region("clock", scope, later, end, end, delta, spans, carried=True)
+            region.periodic = target is not None and _is_periodic(delta, target)
+            yield region
         elif start.start < end.start:
             function_yield = next(
                 (n for n in scope.nodes if n.kind == "yield" and start.end < n.start < end.start),
@@ -343,13 +348,16 @@ class Regions:
             else:
                 yield region
 
-    def _later_start(self, delta: Node, end: Node, scope: Scope) -> Node | None:
-        """The reading that replaces the start value after the difference was taken, in its loop."""
+    def _later_start(self, delta: Node, end: Node, scope: Scope) -> tuple[Node | None, Node | None]:
+        """Where the start value is replaced after the difference was taken, in its loop.
+
+        That is (the target of the assignment, the reading that it takes).
+        """
         key = target_key(delta.children[1])
         for target, value in self.scopes.assignments(key, scope):
             if target.start > delta.start and common_loop(target, delta) is not None:
-                return self.clock_of(value, scope)
-        return None
+                return target, self.clock_of(value, scope)
+        return None, None
 
     def _generator(self, region: Region, point: Node) -> Iterator[Region]:
         """A function with `yield` between its readings: the region is each block that uses it."""
@@ -752,6 +760,20 @@ class Regions:
                 yield Region(
                     "event", one, start, end, pair.call, pair.call, ((start.end, end.start),)
                 )
+
+
+def _is_periodic(delta: Node, reset: Node) -> bool:
+    """Whether the start is read anew only where the difference exceeds some limit."""
+    names = {target_key(p.children[0]) for p in delta.ancestors() if p.kind == "assign"}
+    for parent in reset.ancestors():
+        if parent.kind in ("if", "elif") and parent.children:
+            condition = parent.children[0]
+            mentioned = {leaf.text for leaf in condition.walk() if leaf.kind == "name"}
+            if mentioned & names and re.search(r"[<>]", condition.text):
+                return True
+        if parent.kind in ("function", "lambda"):
+            break
+    return False
 
 
 class _Receiver(Node):

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from perf_timing.lint import roles as r
+from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -274,7 +275,17 @@ def _identity(node: Node) -> str:
 
 def works(region: Region) -> list[Step]:
     """The steps of a region that use the device: work, copies and callables passed in."""
-    return [s for s in region.steps if s.works or s.roles & {r.BLOCKING, r.OPAQUE, r.COPY}]
+    return [
+        s
+        for s in region.steps
+        if s.works or s.roles & {r.BLOCKING, r.OPAQUE} or (r.COPY in s.roles and _moves_data(s))
+    ]
+
+
+def _moves_data(step: Step) -> bool:
+    """Whether a copy moves a tensor: moving a model to the device is set-up."""
+    receiver = callee_text(step.node).rpartition(".")[0] if step.node.kind == "call" else ""
+    return not words.MODEL.search(receiver)
 
 
 def warmed(source: SourceFile, region: Region) -> bool:
@@ -555,12 +566,12 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
 
 def means_first(source: SourceFile, region: Region) -> bool:
     """Whether the names say that the first, cold execution is what is measured."""
-    words = re.sub(r"torch\.compile", "", source.intent(region))
+    said = re.sub(r"torch\.compile", "", source.intent(region))
     return bool(
         re.search(
             r"first|cold|ttft|compil(?!ed)|startup|start_up|warm_?-?up|(?<![a-z])load(?!er)"
             r"|(?<![a-z])init|(?<![a-z])build|setup|download|captur|(?<![a-z])tun(e|ing)",
-            words,
+            said,
             re.IGNORECASE,
         )
     )
