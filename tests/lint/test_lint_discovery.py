@@ -219,3 +219,19 @@ def test_a_script_without_an_ending_is_known_by_its_first_line(
     project({"tool": "#!/usr/bin/env python3\n" + BAD, "notes": "hello\n"})
     assert found(lint, "tool") == ["tool"]
     assert lint("notes").status == 2
+
+
+def test_helpers_of_the_project_count_as_waits_and_as_work(lint: Lint, project: Project) -> None:
+    head = "import time\nimport torch\nfrom ours import our_fence, our_op\n\ntorch.cuda.init()\n"
+    end = "print(time.perf_counter() - start)\n"
+    waits = (
+        "x = torch.ones(9, device='cuda')\ntorch.mm(x, x)\ntorch.cuda.synchronize()\n"
+        f"start = time.perf_counter()\ntorch.mm(x, x)\nour_fence()\n{end}"
+    )
+    works = f"our_op()\nstart = time.perf_counter()\nour_op()\n{end}"
+    project({"waits.py": head + waits, "works.py": head + works})
+    select = ("--select", "host-clock-without-sync")
+    assert found(lint, "works.py", *select) == []
+    table = '[tool.lint-timing]\nsync-helpers = ["our_fence"]\ngpu-helpers = ["our_op"]\n'
+    project({"pyproject.toml": table})
+    assert found(lint, ".", *select) == ["works.py"]

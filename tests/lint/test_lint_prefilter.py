@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-
 from perf_timing.lint.catalog import load_rules
 from perf_timing.lint.check import check
 from perf_timing.lint.elide import elide
