@@ -14,7 +14,7 @@ from perf_timing.lint import main as lint
 from simulated_device import run_script
 from simulated_device.program import build, has_compilers, run_program
 
-SHOWN = {"text", "yaml", "json", "sh", "bash", "python", "cuda"}
+SHOWN = {"text", "yaml", "json", "sh", "bash", "toml", "python", "cuda"}
 # Blocks of these run on the torch and nvtx that are installed, the others on the simulated device.
 ON_REAL_LIBRARIES = ("references/nvtx-api.md", "references/pytorch-profiler-api.md")
 # README shows one example of code that is wrong, for its first command to find.
@@ -75,6 +75,14 @@ def test_a_cuda_program_compiles_and_runs(block: Block, tmp_path: Path) -> None:
 @pytest.mark.parametrize("block", all_blocks("yaml"), ids=str)
 def test_a_yaml_block_parses(block: Block) -> None:
     assert yaml.safe_load(block.text)
+
+
+@pytest.mark.parametrize("block", all_blocks("toml"), ids=str)
+def test_settings_in_a_block_are_accepted(block: Block, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(block.text, encoding="utf-8")
+    file = tmp_path / "bench.py"
+    file.write_text("import time\nstart = time.perf_counter()\n", encoding="utf-8")
+    assert lint([str(file)]) == 0
 
 
 @pytest.mark.parametrize(

@@ -191,11 +191,14 @@ def test_no_file_names_a_place_or_a_tool_of_one_machine(words: str) -> None:
 def test_the_version_stands_in_one_place() -> None:
     from perf_timing import __version__
 
-    assert re.findall(r"^    rev: v(.+)$", read("README.md"), re.M) == [__version__]
     assert "version" not in frontmatter().get("metadata", {})
-    for document in WRITTEN:
-        if document != "README.md":
-            assert f"v{__version__}" not in read(document)
+    stated = {
+        (document, found)
+        for document in WRITTEN
+        for found in re.findall(r"\bv(\d+\.\d+\.\d+)\b", read(document))
+    }
+    assert {document for document, _ in stated} >= {"README.md"}
+    assert {found for _, found in stated} == {__version__}
 
 
 def test_readme_is_short() -> None:
@@ -211,10 +214,10 @@ def test_readme_and_continuous_integration_run_the_same_tests() -> None:
     assert "--group test" in line and "--group test" in ci
 
 
-def test_hooks_of_the_readme_exist() -> None:
+def test_hooks_in_the_documents_exist() -> None:
     hooks = {hook["id"] for hook in yaml.safe_load(read(".pre-commit-hooks.yaml"))}
-    [config] = [yaml.safe_load(block.text) for block in all_blocks("yaml", ("README.md",))]
-    named = {hook["id"] for repo in config["repos"] for hook in repo["hooks"]}
+    configs = [yaml.safe_load(block.text) for block in all_blocks("yaml")]
+    named = {hook["id"] for c in configs for repo in c["repos"] for hook in repo["hooks"]}
     assert named and named <= hooks
     assert "lint-timing-markdown" in hooks
 
