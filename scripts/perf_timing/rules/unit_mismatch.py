@@ -61,7 +61,8 @@ from collections.abc import Iterator
 
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.quantities import unit_name
-from perf_timing.lint.quantity_flow import Problem, QuantityFlow
+from perf_timing.lint.quantity_flow import QuantityFlow
+from perf_timing.lint.quantity_values import Problem
 from perf_timing.lint.time_sources import MAY_TIME
 
 CODE = "TIM501"
