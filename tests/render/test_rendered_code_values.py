@@ -99,6 +99,7 @@ def arguments(name: str, value: str) -> list[str]:
 @pytest.mark.parametrize("name", PYTHON)
 @given(value=hostile_text)
 @example(value="".join(NASTY))
+@example(value="--")
 @LIMITS
 def test_text_stays_one_string_in_python(name: str, value: str) -> None:
     code = rendered(name, *arguments(name, value))
@@ -239,6 +240,7 @@ NUMBERS = (
 
 @pytest.mark.parametrize("option", [*NUMBERS, "rotate", "cache", "method", "arch", "launch"])
 @given(value=st.one_of(hostile_text, st.text(alphabet="0123456789.eE+-_ naif", max_size=8)))
+@example(value="--")
 @example(value="1_0")
 @example(value="0x10")
 @example(value="1e999")

@@ -110,9 +110,12 @@ def _parse_values(scenario: Scenario, given: dict[str, Any]) -> dict[str, Any]:
         if value is True:
             chosen[name] = True
         elif option.repeat:
-            chosen[name] = [option.parse(option.flag, part) for part in value]
+            chosen[name] = [
+                option.parse(option.flag, "--" if part == [] else part) for part in value
+            ]
         else:
-            chosen[name] = option.parse(option.flag, value)
+            # Before Python 3.13 argparse makes an empty list of the value "--".
+            chosen[name] = option.parse(option.flag, "--" if value == [] else value)
     return chosen
 
 
