@@ -109,32 +109,40 @@ class SourceFile:
         """
         parts = [region.scope.name, region.timer.name if region.timer else ""]
         results = self._results(region)
-        statements = [self.statement(region.delta)]
+        places = [region.delta]
         names = list(results)
         if not names and region.delta.kind == "binary":
             names = [target_key(c) for c in region.delta.children[:2]]
         for name in names if results else ():
-            statements += [self.statement(use) for use in self.uses(name, region.scope)]
+            places += self.uses(name, region.scope)
         if region.kind == "clock" and region.delta is region.end and region.end.kind == "call":
             names = re.findall(r"\w+", region.end.text)[1:]
-            statements += [
-                self.statement(u)
-                for n in names
-                for u in self.uses(n, region.scope)
-                if u.start > region.end.end
+            places += [
+                u for n in names for u in self.uses(n, region.scope) if u.start > region.end.end
             ]
-        for statement in statements:
-            if statement.end - statement.start < 600 and statement.kind not in (
-                "if",
-                "for",
-                "with",
-                "while",
-                "try",
-            ):
-                parts += [
-                    c.text for c in statement.walk() if c.kind == "string" and len(c.text) < 80
-                ]
+        parts += [text for place in places for text in self._labels(place)]
         return " ".join([*parts, *names])
+
+    def _labels(self, place: Node) -> list[str]:
+        """The text that a value is printed or stored with."""
+        statement = self.statement(place)
+        if statement.end - statement.start >= 600 or statement.kind in _COMPOUND:
+            return []
+        for parent in place.ancestors():
+            if parent.kind == "interpolation" and parent.parent is not None:
+                return [_text_before(parent.parent, parent)]
+            if parent is statement:
+                break
+        strings = [c for c in statement.walk() if c.kind == "string" and len(c.text) < 80]
+        before = [c for c in strings if c.end <= place.start]
+        if (
+            len(strings) > 1
+            and before
+            and "%" not in before[-1].text
+            and "{" not in before[-1].text
+        ):
+            return [before[-1].text]  # print("cpu", cpu, "gpu", gpu)
+        return [c.text for c in strings]
 
     def _results(self, region: Region) -> list[str]:
         names = []
@@ -178,6 +186,20 @@ class SourceFile:
         return bool(
             words.INTENT_NOT_GPU.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.intent(region)))
         )
+
+
+_COMPOUND = ("if", "for", "with", "while", "try")
+
+
+def _text_before(string: Node, part: Node) -> str:
+    """The literal text of an f-string between the value before `part` and `part` itself."""
+    values = [c for c in string.children if c.kind == "interpolation" and c.end <= part.start]
+    start = values[-1].end if values else string.start
+    text = string.tree.text[start : part.start]
+    if re.search(r"[A-Za-z]{2}", text):
+        return text
+    later = [c for c in string.children if c.kind == "interpolation" and c.start >= part.end]
+    return text + string.tree.text[part.end : later[0].start if later else string.end]
 
 
 __all__ = ["Report", "SourceFile"]

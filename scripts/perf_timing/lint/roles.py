@@ -342,6 +342,10 @@ class Roles:
             return {WORK}
         if keyword(node, "block") is not None and "pycuda" in self.scopes.tree.text:
             return {WORK}  # PyCUDA: kernel(x, block=(256, 1, 1), grid=(n, 1))
+        if short in ("launch", "capture_launch", "launch_tiled") and re.match(
+            r"warp|wp\.|cuda\.core", full
+        ):
+            return {WORK}
         if short == "apply" and self.libraries & {"jax", "flax"}:
             return {WORK, LIKELY}
         if short == "replay":
