@@ -1,7 +1,9 @@
 #!/usr/bin/env -S uv run --script
 # /// script
 # requires-python = ">=3.10"
-# dependencies = ["ast-grep-cli>=0.51,<1", "jinja2>=3.1", "pyyaml>=6", "tomli>=2; python_version < '3.11'"]
+# dependencies = [
+#   "ast-grep-cli>=0.51,<1", "jinja2>=3.1", "pyyaml>=6", "tomli>=2; python_version < '3.11'",
+# ]
 # ///
 """Run `lint-timing` from a checkout, with nothing installed."""
 
