@@ -31,13 +31,15 @@ class Quantity:
     """A time, a rate, C++ `duration` or `point` (of which count() makes a time), or clock ticks.
 
     `exponents` holds every unit that the number may be in. `work` is what a rate counts: "bytes",
-    "flops", "count", or "" where that is not known. `declared` marks a unit known from a name only.
+    "flops", "count", or "" where that is not known. `declared` marks a unit known from a name
+    only, `converted` one that a factor in the code has changed.
     """
 
     kind: str
     exponents: frozenset[float]
     work: str = ""
     declared: bool = False
+    converted: bool = field(default=False, compare=False)
     origin: Node | None = field(default=None, compare=False)  # the clock or the event
     site: Node | None = field(default=None, compare=False)  # the expression last assigned
 
@@ -222,7 +224,7 @@ def _over(a: Value, b: Quantity) -> Value:
         return None
     inverse = "rate" if b.kind == "time" else "time"
     exponents = frozenset(-e for e in b.exponents)
-    turned = Quantity(inverse, exponents, "", b.declared, b.origin)
+    turned = Quantity(inverse, exponents, declared=b.declared, origin=b.origin)
     if isinstance(a, Number):
         if a.opaque:
             return None
@@ -240,7 +242,8 @@ def _shift(value: Quantity, by: float, ambiguous: bool) -> Quantity:
     if not by:
         return value
     moved = frozenset(round(e + by, 3) for e in value.exponents)
-    return replace(value, exponents=moved | value.exponents if ambiguous else moved)
+    exponents = moved | value.exponents if ambiguous else moved
+    return replace(value, exponents=exponents, converted=True)
 
 
 def _fold(value: float, shift: float, a: Number, b: Number) -> Number:
@@ -255,8 +258,8 @@ def _work_product(a: Value, b: Value) -> Value:
     for part in parts:
         if isinstance(part, Number):
             # 64 * 1024 tokens are tokens; bytes / 1024**3 are gigabytes.
-            exponent -= 0.0 if part.binary and part.shift > 0 else part.shift
-            certain = certain and not part.opaque
+            exponent -= 0.0 if (part.binary and part.shift > 0) or part.ambiguous else part.shift
+            certain = certain and not part.opaque and not (part.ambiguous and part.shift)
         else:
             exponent += part.exponent
             certain = certain and part.certain

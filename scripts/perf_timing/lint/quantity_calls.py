@@ -187,9 +187,9 @@ class Calls(Values):
         targs = node.child("targs")
         head = node.children[0].text if node.children else ""
         if targs is not None and last_segment(head) in ("duration_cast", "floor", "round", "ceil"):
-            exponent = time_sources.duration_exponent(targs.text[1:-1], self.scopes.imports)
+            exponent = time_sources.duration_exponent(targs.text[1:-1], self._types)
         else:
             args = call_args(node)
             text = node.tree.text[node.start : args.start if args else node.end]
-            exponent = time_sources.duration_exponent(text, self.scopes.imports)
+            exponent = time_sources.duration_exponent(text, self._types)
         return time_sources.duration(exponent, node) if exponent is not None else None

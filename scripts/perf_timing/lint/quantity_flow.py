@@ -234,20 +234,19 @@ class QuantityFlow(Calls):
     def _declaration(self, node: Node, frame: Frame) -> None:
         first = next((c for c in node.children if c.kind in ("assign", "call")), None)
         type_text = node.tree.text[node.start : first.start if first else node.end]
-        exponent = None
-        if "duration" in type_text or "second" in type_text:
-            exponent = time_sources.duration_exponent(type_text, self.scopes.imports)
+        exponent = time_sources.duration_exponent(type_text, self._types)
+        if exponent is None and first is None:
+            exponent = time_sources.duration_exponent(type_text.rpartition(" ")[0], self._types)
+        # A duration takes the unit of its declared type; an unknown type may convert it.
+        typed = exponent is not None or not re.match(r"\s*((const|static)\s+)*auto\b", type_text)
         for child in node.children:
-            if child.kind == "assign" and child.children:
+            name = child.children[0] if child.kind == "assign" and child.children else child
+            if typed and name.kind == "name":
+                frame.types[key_of(name)] = exponent
+            if child.kind not in ("name", "targs"):
                 self.value(child, frame)
-                if exponent is not None:
-                    frame.env[key_of(child.children[0])] = time_sources.duration(exponent, child)
-            elif child.kind not in ("name", "targs"):
-                self.value(child, frame)
-        if exponent is not None and first is None:
-            for child in node.children[1:]:
-                if child.kind == "name":
-                    frame.env[key_of(child)] = time_sources.duration(exponent, child)
+            if name.kind == "name" and exponent is not None:
+                frame.env[key_of(name)] = time_sources.duration(exponent, child)
 
 
 def _merge(branches: Sequence[dict[str, Stored]], chosen: bool) -> dict[str, Stored]:

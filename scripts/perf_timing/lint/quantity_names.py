@@ -35,7 +35,7 @@ _CHOOSES = words(
     "microseconds nanoseconds scale fmt format precision resolution human readable"
 )
 _COUNTS = re.compile(
-    r"iter|rep|run|num|^n$|^n_|_n$|count|loop|step|trial|warm|epoch|sample|batch|size|len|times|calls"
+    r"iter|rep|run|num|cnt|^n$|^n_|_n$|count|loop|step|trial|warm|epoch|sample|batch|size|len|times|calls"
     r"|rounds|^k$|total|max_|frames|tokens|^N$|NUM|COUNT|SIZE|ITER|REP|RUN",
     re.IGNORECASE,
 )
@@ -122,6 +122,13 @@ def macros_of(scopes: Scopes) -> dict[str, Value]:
             if parts and number is not None:
                 found[parts[1]] = named_number(number, parts[1])
     return found
+
+
+def types_of(scopes: Scopes) -> dict[str, str]:
+    """C++ types that `using` and `typedef` name."""
+    found = re.findall(r"\btypedef\s+([\w:<>, ]+?)\s+(\w+)\s*;", scopes.tree.text)
+    found += [(t, n) for n, t in re.findall(r"\busing\s+(\w+)\s*=\s*([^;]+);", scopes.tree.text)]
+    return {name: " ".join(target.split()) for target, name in found}
 
 
 def count_values(scopes: Scopes) -> frozenset[float]:

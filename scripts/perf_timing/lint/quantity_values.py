@@ -37,6 +37,7 @@ from perf_timing.lint.quantity_names import (
     macros_of,
     named_number,
     target_label,
+    types_of,
 )
 from perf_timing.lint.scopes import (
     Scope,
@@ -89,6 +90,7 @@ class Frame:
     scope: Scope
     env: dict[str, Stored] = field(default_factory=dict)
     returns: list[tuple[Node, Value]] = field(default_factory=list)
+    types: dict[str, float | None] = field(default_factory=dict)  # C++ durations; None: unknown
     rescaled: str = ""  # the variable that the statement at hand computes from itself
     dead: bool = False
 
@@ -109,6 +111,7 @@ class Values:
         self._given_now: dict[tuple[int, str], list[Value]] = defaultdict(list)
         self._counts = count_values(scopes)
         self._macros = macros_of(scopes)
+        self._types = types_of(scopes) if self.cpp else {}
         self._without_string: set[int] = set()  # sums that are known to hold none
 
     # Expressions
@@ -467,6 +470,9 @@ class Values:
             self._bind_parts(target, found, frame)
             return
         key = key_of(target)
+        if isinstance(found, Quantity) and found.kind == "duration" and key in frame.types:
+            exponent = frame.types[key]
+            found = None if exponent is None else time_sources.duration(exponent, source or target)
         if isinstance(found, Number) and found.shift:
             found = named_number(found, key)
         label = target_label(target)
@@ -539,6 +545,9 @@ class Values:
         if value.kind != label.kind or value.says(label.exponent):
             return None
         if value.kind == "rate" and not _comparable(value, label):
+            return None
+        if value.kind == "rate" and name and value.converted:
+            # `items_per_sec = n / seconds / 1e6`: a sloppy name for millions, said where printed.
             return None
         # A name alone contradicts a text, but not another name; and where a conversion of what it
         # declares leads to no unit in use, the name is the mistake, not the text.

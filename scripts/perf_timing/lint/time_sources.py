@@ -85,8 +85,10 @@ def duration_exponent(type_text: str, aliases: dict[str, str]) -> float | None:
     """The unit of a C++ duration type: -3 for `std::chrono::milliseconds`, `duration<T, milli>`."""
     text = " ".join(type_text.split())
     last = last_segment(text)
-    if re.fullmatch(r"\w+", last) and last in aliases:
-        text = aliases[last]
+    seen = 0
+    while re.fullmatch(r"\w+", last) and last in aliases and seen < 4:
+        text, seen = aliases[last], seen + 1
+        last = last_segment(text)
     found = _DURATION.search(text)
     if found:
         period = found["period"]

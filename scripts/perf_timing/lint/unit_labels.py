@@ -62,7 +62,8 @@ def tokens_of(name: str) -> tuple[str, ...]:
     """The words of a name in lower case: `gpuTimeMs` and `gpu_time_ms` are (gpu, time, ms)."""
     last = re.split(r"\.|->|::", name)[-1]
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", last)
-    parts = re.split(r"[^A-Za-z0-9\u00b5\u03bc]+", spaced.lower())
+    joined = re.sub(r"(nano|micro|milli)_(?=s(ec|econd)?s?\b)", r"\1", spaced.lower())
+    parts = re.split(r"[^A-Za-z0-9\u00b5\u03bc]+", joined)
     return tuple(part.rstrip("0123456789") or part for part in parts if part)
 
 
@@ -143,7 +144,7 @@ _COUNT_WORDS = words(
     "tokens samples images imgs frames batch batches steps iters iterations requests queries "
     "items examples words elements elems numel count num n bs batchsize seqlen length len dim "
     "dims hidden heads head rows cols width height runs reps repeats trials loops calls iter "
-    "ntokens shape nelem nheads headdim channels world gpus ranks devices"
+    "ntokens shape nelem nheads headdim cnt channels world gpus ranks devices"
 )
 
 
@@ -169,8 +170,9 @@ _TIME_TEXT = (
     r"ns|nsecs?|nanosec(?:ond)?s?|us|\u00b5s|\u03bcs|usecs?|microsec(?:ond)?s?|ms|msecs?"
     r"|millisec(?:ond)?s?|s|secs?|seconds?|mins|minutes|hours|hrs"
 )
+_SCALES = {"thousand": 3.0, "kilo": 3.0, "million": 6.0, "mega": 6.0, "billion": 9.0, "giga": 9.0}
 _RATE_TEXT = (
-    rf"(?P<counted>[kM]?(?:{_COUNTED}))\s*(?:/|\bper\b|p)\s*(?P<base>s|sec|second|secs)\b"
+    rf"(?:(?P<scale>{'|'.join(_SCALES)})[\s-]*)?(?P<counted>[kM]?(?:{_COUNTED}))\s*(?:/|\bper\b|p)\s*(?P<base>s|sec|second|secs)\b"
     r"|(?P<prefix>[kKMGTP])(?P<binary>i?)B(?:ytes)?\s*(?:/\s*s(?:ec(?:ond)?)?|ps)\b"
     r"|(?P<flop>[MGTP])\s?FLOPS?(?:/s(?:ec)?|\b)|(?P<fps>fps|qps)\b"
 )
@@ -220,7 +222,8 @@ def _rate_label(found: re.Match[str]) -> Label | None:
     if found["counted"]:
         plain = re.fullmatch(_COUNTED, found["counted"], re.IGNORECASE)
         scaled = None if plain else found["counted"][0].lower()
-        return Label("rate", _PREFIX[scaled or ""], "count", spelled)
+        exponent = _PREFIX[scaled or ""] + _SCALES.get((found["scale"] or "").lower(), 0.0)
+        return Label("rate", exponent, "count", spelled)
     if found["prefix"]:
         return Label("rate", _PREFIX[found["prefix"].lower()], "bytes", spelled)
     if found["flop"]:
