@@ -69,7 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--stdin-filename", metavar="NAME", help="what to call standard input (default: stdin.py)")
     add("--force-exclude", action="store_true", help="exclude files even where they are named")
     add("--isolated", action="store_true", help="read no pyproject.toml")
-    add("--jobs", type=int, metavar="N", help="processes to use (default: one per core)")
+    add("--jobs", type=int, metavar="N", help="processes to use (default: one per core, up to 4)")
     which = parser.add_argument_group("which rules")
     add = which.add_argument
     listed = "rule names, codes or beginnings of either, with commas; ALL; DEFAULT"
@@ -170,7 +170,8 @@ def _checked(args: argparse.Namespace, run: _Run) -> runner.Chooser:
 
 def _cores() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return min(cores, 4)  # each process may take 100 MB
 
 
 def _stdin_target(args: argparse.Namespace, finder: SettingsFinder) -> Target:

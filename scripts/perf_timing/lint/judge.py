@@ -1,7 +1,7 @@
 """Brings units to the engine and its findings back to the reader's places in the files."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from perf_timing.lint import astgrep, suppress
@@ -13,6 +13,8 @@ from perf_timing.lint.model import Finding, Span
 from perf_timing.lint.runner import Chooser, FileResult, Related, Report
 from perf_timing.lint.source import Document, ParseFailure, Piece, parse_failure
 from perf_timing.lint.tool_rules import tool_rules
+
+_MAX_RUN_CHARACTERS = 300_000  # keeps two processes below 300 MB
 
 # Matches where ast-grep's own grammar cannot read a text either, or reads Python 2.
 _UNREADABLE = """\
@@ -41,8 +43,24 @@ def judge(documents: Sequence[Document], choose: Chooser) -> list[FileResult]:
             groups[documents[i].target.settings].append((i, piece))
     chosen = [choose(document.target) for document in documents]
     for settings, group in groups.items():
-        _judge_group(settings, group, chosen, results)
+        for portion in _portions(group):
+            _judge_group(settings, portion, chosen, results)
     return results
+
+
+def _portions(group: Sequence[tuple[int, Piece]]) -> Iterator[list[tuple[int, Piece]]]:
+    """The group in runs of ast-grep whose output, some hundred times the code, stays in bounds."""
+    portion: list[tuple[int, Piece]] = []
+    size = 0
+    for item in group:
+        code = sum(len(line) for line in item[1].unit.text.split("\n") if not line.isspace())
+        if portion and size + code > _MAX_RUN_CHARACTERS:
+            yield portion
+            portion, size = [], 0
+        portion.append(item)
+        size += code
+    if portion:
+        yield portion
 
 
 def _parse_reasons(pieces: Sequence[Piece]) -> list[str]:
