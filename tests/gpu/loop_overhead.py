@@ -320,7 +320,7 @@ def planted(torch, folder: Path, device, repeats: int, steps: int = 64) -> dict:
             ]
         )
     print(f"\n-- report of the event form ({steps * repeats} steps, planted stalls)", flush=True)
-    timers["event"].json_path = str(folder / "planted_event.json")
+    timers["event"].json_path = folder / "planted_event.json"
     timers["event"].out = sys.stdout
     timers["event"].finish()
     timers["sync"].finished = True
@@ -395,7 +395,7 @@ def ranks(folder: Path, json_path: str) -> int:
     late = load(folder, "ranks_late")
     model, optimizer = late.build(4096, 4, device)
     model = torch.nn.parallel.DistributedDataParallel(model)
-    late._perf_timing.json_path = str(folder / "late.json")
+    late._perf_timing.json_path = folder / "late.json"
     late._perf_timing.out = sys.stdout
     loader = batches(torch, 2048, 60)
     late.train(model, optimizer, loader, device, 0.02 if rank == 1 else 0.0)

@@ -67,10 +67,10 @@ def test_the_slowed_rank_of_two_is_named_with_its_lag(tmp_path: Path) -> None:
     assert record["world_size"] == 2
     assert record["missing_ranks"] == []
     assert record["slowest_rank"] == 1
-    assert 40e3 < record["lag_us"] < 70e3
+    assert 40e3 < record["lag_us"] < 100e3
     by_rank = {rank["rank"]: rank for rank in record["ranks"]}
     # Gradients are exchanged: both ranks take as long as the slow one.
-    assert all(55e3 < rank["step_median_us"] < 90e3 for rank in by_rank.values())
+    assert all(55e3 < rank["step_median_us"] < 150e3 for rank in by_rank.values())
     assert (by_rank[0]["items"], by_rank[1]["items"]) == (20 * 4, 20 * 5)
     assert record["items"] == 180
     slowest_s = max(rank["wall_s"] for rank in by_rank.values())

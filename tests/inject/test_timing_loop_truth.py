@@ -1,11 +1,14 @@
 """Planted times come out of instrumented loops that run on real torch, on the CPU.
 
-Sleeps are planted; a sleep never ends early, and ends late by what the machine's load makes of it.
-Medians must be within 20 % or 3 ms of what was planted, sums within 1 % of the wall time that the
-script itself took.
+Sleeps are planted. A sleep ends late by what the machine's load makes of it, so each is timed
+where it is planted, and the low end (5 %) is compared, which load moves least: to 5 % or 2.5 ms.
+Sums must be within 1 % of the wall time that the script itself took.
 """
 
+import io
 import json
+import re
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,13 @@ HEAD = code("""
     model = torch.nn.Linear(8, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
+    slept = {}
+
+    def sleep(seconds, what):
+        begun = time.perf_counter()
+        time.sleep(seconds)
+        slept.setdefault(what, []).append(time.perf_counter() - begun)
+
     class Loader:
         def __init__(self, count, wait_s=0.01, rows=4, last=4, stall_s=0.0):
             self.count, self.wait_s, self.rows, self.last = count, wait_s, rows, last
@@ -31,11 +41,11 @@ HEAD = code("""
 
         def __iter__(self):
             for number in range(self.count):
-                time.sleep(self.wait_s + (self.stall_s if number % 8 == 7 else 0))
+                sleep(self.wait_s + (self.stall_s if number % 8 == 7 else 0), "data")
                 yield torch.ones(self.last if number == self.count - 1 else self.rows, 8)
 
     def compute(seconds=0.02):
-        time.sleep(seconds)
+        sleep(seconds, "compute")
     """)
 STEP = "model(batch).sum().backward(); compute(); optimizer.step()\n"
 
@@ -52,8 +62,10 @@ def execute(folder: Path, text: str, *options: str) -> Any:
     return record, namespace
 
 
-def close(us: float, planted_ms: float) -> bool:
-    return abs(us / 1e3 - planted_ms) <= max(0.2 * planted_ms, 3.0)
+def close(told: dict[str, Any], slept_s: list[float], warmup: int = 5) -> bool:
+    """Whether a summary is that of what was really slept after the warm-up steps."""
+    truth_ms = statistics.quantiles(slept_s[warmup:], n=20)[0] * 1e3
+    return abs(told["p5_us"] / 1e3 - truth_ms) <= max(0.05 * truth_ms, 2.5)
 
 
 FORMS = {
@@ -99,12 +111,12 @@ FORMS = {
 def test_step_time_and_data_wait_come_out_as_planted(
     name: str, method: str, tmp_path: Path
 ) -> None:
-    record, _ = execute(tmp_path, FORMS[name], "--method", method)
+    record, names = execute(tmp_path, FORMS[name], "--method", method)
     assert record["steps"] == 15
-    assert close(record["step_us"]["median_us"], 20)
-    assert close(record["data_wait_us"]["median_us"], 10)
+    assert close(record["step_us"], names["slept"]["compute"])
+    assert close(record["data_wait_us"], names["slept"]["data"])
     assert record["items"] == 60
-    assert abs(record["items_per_s"] - 4 / 0.030) < 0.25 * 4 / 0.030
+    assert record["items_per_s"] == pytest.approx(60 / record["wall_s"])
     assert [flag["code"] for flag in record["flags"]] == ["data-bound"]
 
 
@@ -137,12 +149,11 @@ def test_evaluation_between_epochs_is_left_out(tmp_path: Path) -> None:
                 model(batch).sum().backward()
                 compute()
                 optimizer.step()
-            time.sleep(0.3)
+            time.sleep(0.6)
         """,
     )
     assert record["steps"] == 19
-    assert record["period_us"]["max_us"] < 150e3
-    assert record["wall_s"] < 1.2
+    assert record["period_us"]["max_us"] < 500e3
 
 
 def test_a_while_loop_entered_again_leaves_out_what_is_between(tmp_path: Path) -> None:
@@ -157,11 +168,11 @@ def test_a_while_loop_entered_again_leaves_out_what_is_between(tmp_path: Path) -
                 compute()
                 optimizer.step()
                 step += 1
-            time.sleep(0.3)
+            time.sleep(0.6)
         """,
     )
     assert record["steps"] == 19
-    assert record["period_us"]["max_us"] < 150e3
+    assert record["period_us"]["max_us"] < 500e3
 
 
 def test_a_short_last_batch_counts_with_what_it_holds(tmp_path: Path) -> None:
@@ -216,52 +227,49 @@ def test_an_exception_in_the_body_passes_and_the_next_epoch_is_measured(tmp_path
                     optimizer.step()
             except ValueError:
                 caught += 1
-                time.sleep(0.3)
+                time.sleep(0.6)
         """,
     )
     assert names["caught"] == 3
     assert record["steps"] == 3 * 7 - 5
-    assert record["period_us"]["max_us"] < 150e3
+    assert record["period_us"]["max_us"] < 500e3
 
 
 def test_phases_come_out_as_planted(tmp_path: Path) -> None:
-    record, _ = execute(
+    record, names = execute(
         tmp_path,
         """
         class Slow(torch.autograd.Function):
             @staticmethod
             def forward(ctx, x):
-                time.sleep(0.01)
+                sleep(0.01, "forward")
                 return x.clone()
 
             @staticmethod
             def backward(ctx, grad):
-                time.sleep(0.03)
+                sleep(0.03, "backward")
                 return grad
-
-        plain_step = optimizer.step
 
         for batch in Loader(16, 0.02):
             loss = Slow.apply(model(batch)).sum()
             loss.backward()
-            time.sleep(0.005)
+            sleep(0.005, "other")
             optimizer.step()
         """,
         "--phases",
     )
-    planted = {"data": 20, "forward": 10, "backward": 30, "other": 5}
-    for name, planted_ms in planted.items():
-        assert close(record["phases"][name]["median_us"], planted_ms), name
+    for name in ("data", "forward", "backward", "other"):
+        assert close(record["phases"][name], names["slept"][name]), name
     assert list(record["phases"]) == ["data", "forward", "backward", "optimizer", "other"]
 
 
 def test_copy_wait_is_apart_from_data_wait(tmp_path: Path) -> None:
-    record, _ = execute(
+    record, names = execute(
         tmp_path,
         """
         class Late(torch.Tensor):
             def to(self, *where):
-                time.sleep(0.03)
+                sleep(0.03, "copy")
                 return self.as_subclass(torch.Tensor)
 
         device = torch.device("cpu")
@@ -273,9 +281,11 @@ def test_copy_wait_is_apart_from_data_wait(tmp_path: Path) -> None:
             optimizer.step()
         """,
     )
-    assert close(record["copy_wait_us"]["median_us"], 30)
-    assert close(record["data_wait_us"]["median_us"], 10)
-    assert close(record["step_us"]["median_us"], 50)
+    slept = names["slept"]
+    assert close(record["copy_wait_us"], slept["copy"])
+    assert close(record["data_wait_us"], slept["data"])
+    both = [copy + compute for copy, compute in zip(slept["copy"], slept["compute"], strict=True)]
+    assert close(record["step_us"], both)
 
 
 def test_a_copy_inside_an_expression_returns_what_it_copied(tmp_path: Path) -> None:
@@ -303,6 +313,7 @@ ITEMS = {
     "a nested dictionary": ("{'a': {'b': [torch.ones(6)]}}", 6),
     "a list of images": ("([torch.ones(3, 9, 9)] * 6, [{'boxes': torch.ones(2, 4)}] * 6)", 6),
     "a mapping that is no dict": ("collections.UserDict(ids=torch.ones(6, 3))", 6),
+    "a list of dictionaries": ("(None, [{'boxes': torch.ones(2, 4)}] * 6)", 6),
     "a graph batch": ("types.SimpleNamespace(num_graphs=6)", 6),
     "a number": ("3", 0),
     "text": ("['a', 'b']", 0),
@@ -445,9 +456,9 @@ def test_workers_of_a_real_loader_and_a_report_at_exit(tmp_path: Path) -> None:
                 main()
             """),
     )
-    # Two items a batch at 40 ms each, 20 ms of it behind the step: 60 ms to wait.
-    assert close(record["data_wait_us"]["median_us"], 60)
-    assert close(record["step_us"]["median_us"], 20)
+    # Two items a batch at 40 ms each, 20 ms of it behind the step: 60 ms to wait, more under load.
+    assert 50e3 < record["data_wait_us"]["median_us"] < 150e3
+    assert 20e3 <= record["step_us"]["median_us"] < 50e3
     assert record["steps"] == 25
 
 
@@ -494,6 +505,38 @@ def test_a_line_every_so_many_steps(tmp_path: Path) -> None:
     lines = _log_lines(run(instrumented(tmp_path, text, "--log-every", "4")))
     assert [line.split(":")[0] for line in lines] == ["[timing] step 9", "[timing] step 13"]
     assert _log_lines(run(instrumented(tmp_path, text, "--log-every", "0", name="b.py"))) == []
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_a_line_that_is_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    text = "for batch in Loader(30, 0.03):\n    " + STEP
+    execute(tmp_path, text, "--log-every", "0", "--measure-steps", "20")
+    shown = [part for part in terminal.getvalue().split("\r") if "[timing] step" in part]
+    assert len(shown) >= 2
+    assert all(re.match(r"\[timing\] step \d+/20, \d+\.\d+ ms", part) for part in shown)
+
+
+def test_the_record_goes_where_it_was_meant_to_though_the_script_moves(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    text = HEAD + "import os\nos.chdir('elsewhere')\nfor batch in Loader(8, 0.0):\n    " + STEP
+    assert run(instrumented(tmp_path, text, "--json", "out.json")).status == 0
+    assert json.loads((tmp_path / "out.json").read_text())["steps"] == 3
+
+
+def test_a_record_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    text = HEAD + "for batch in Loader(8, 0.0):\n    " + STEP
+    outcome = run(instrumented(tmp_path, text, "--json", "no/such/folder/out.json"))
+    assert outcome.status == 0
+    assert "[timing] cannot write" in outcome.err
+    assert "Traceback" not in outcome.err
 
 
 def _log_lines(outcome: Outcome) -> list[str]:
