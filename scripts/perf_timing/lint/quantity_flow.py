@@ -99,7 +99,16 @@ class QuantityFlow(Calls):
                     known, Quantity
                 ):
                     self._attributes[owner, name] = stored
+        if self.cpp and scope.node.kind != "module":
+            self._keep_globals(frame)
         self._close_returns(frame)
+
+    def _keep_globals(self, frame: Frame) -> None:
+        """What a C++ function leaves in variables of the file."""
+        outer = self._final.get(id(self.scopes.module.node), {})
+        for key, stored in frame.env.items():
+            if key in outer and key not in frame.types and isinstance(stored, Quantity):
+                self._globals.setdefault(key, stored)
 
     def _close_returns(self, frame: Frame) -> None:
         values = [(node, plain(value)) for node, value in frame.returns]

@@ -51,8 +51,12 @@ from perf_timing.lint.texts import (
     claims_in_format,
     claims_in_string,
 )
-from perf_timing.lint.unit_labels import Label, label_of_name
+from perf_timing.lint.unit_labels import Label, label_of_name, words
 
+_EVALUATED = words(
+    "number name attribute subscript unary cast await keyword pair tuple list comp cond compare"
+    " binary assign named augassign call string"
+)
 SKIP = frozenset({"function", "class", "import", "global", "decorator", "macro", "include"})
 
 
@@ -111,6 +115,7 @@ class Values:
         self._given_now: dict[tuple[int, str], list[Value]] = defaultdict(list)
         self._counts = count_values(scopes)
         self._macros = macros_of(scopes)
+        self._globals: dict[str, Value] = {}
         self._types = types_of(scopes) if self.cpp else {}
         self._without_string: set[int] = set()  # sums that are known to hold none
 
@@ -118,13 +123,13 @@ class Values:
 
     def value(self, node: Node, frame: Frame) -> Value:
         """The value of an expression; everything in it is checked on the way."""
-        method = getattr(self, f"_{node.kind}", None)
-        if method is not None:
-            result: Value = method(node, frame)
+        if node.kind in _EVALUATED:
+            result: Value = getattr(self, f"_{node.kind}")(node, frame)
             return result
-        for child in node.children:
-            if child.kind not in SKIP and child.kind not in ("lambda", "type"):
-                self.value(child, frame)
+        if node.kind != "lambda":
+            for child in node.children:
+                if child.kind not in SKIP and child.kind not in ("block", "type"):
+                    self.value(child, frame)
         return None
 
     def _number(self, node: Node, frame: Frame) -> Value:
@@ -184,6 +189,8 @@ class Values:
         owner = class_name_of(scope)
         if self.cpp and owner and (owner, key) in self._attributes:
             return self._attributes[owner, key]
+        if self.cpp and key in self._globals:
+            return self._globals[key]
         for around in list(scope.enclosing())[1:]:
             if key in around.parameters:
                 return self._parameter(around, key)
