@@ -376,6 +376,50 @@ def test_a_cache_larger_than_a_fixed_flush_is_still_flushed(scenario: str) -> No
     assert complaints(result, "cold", 0.03) == [], str(result)
 
 
+SMI = """#!/bin/sh
+echo "1965, 3201, 61, 688.12, 0x0000000000000004"
+"""
+
+
+@pytest.mark.parametrize("scenario", ALL)
+def test_without_nvml_s_python_package_nvidia_smi_tells_the_clocks(scenario: str) -> None:
+    code = rendered(scenario, "--warmup-ms=60", f"--json={JSON_NAME}")
+    result = run_script(code, DeviceModel(has_nvml=False), files={"nvidia-smi": SMI})
+    assert result.exit_code == 0 and result.record, str(result)
+    before = result.record["clocks"]["before"]
+    assert (before["sm_mhz"], before["temperature_c"], before["event_reasons"]) == (1965, 61, 4)
+    assert "power-cap" in result.flags
+
+
+@pytest.mark.parametrize("scenario", ALL)
+def test_the_gpu_of_the_inputs_is_the_one_measured(scenario: str) -> None:
+    setup = 'import torch\n\nx = torch.ones(1 << 24, device="cuda:1")\ny = torch.empty_like(x)'
+    call = "--call=torch.mul(x, 2.0, out=y)"
+    result = measure(
+        scenario, f"--setup={setup}", call, "--warmup-ms=60", device=DeviceModel(device_count=2)
+    )
+    assert result.record and result.record["device"]["index"] == 1, str(result)
+    assert result.record["summary"]["median_us"] == pytest.approx(1.4 + 2**27 / 4.3e6, rel=0.02)
+
+
+@pytest.mark.parametrize("scenario", ALL)
+def test_inputs_on_two_gpus_are_refused(scenario: str) -> None:
+    setup = 'import torch\n\nx = torch.ones(4, device="cuda:1")\ny = torch.ones(4, device="cuda:0")'
+    result = measure(
+        scenario, f"--setup={setup}", "--call=(x, y)", device=DeviceModel(device_count=2)
+    )
+    assert result.exit_code == 2 and result.stderr.count("\n") == 1
+    assert "GPU" in result.stderr
+
+
+@pytest.mark.parametrize("scenario", ALL)
+def test_a_call_of_a_fifth_of_a_second_ends_within_bounds(scenario: str) -> None:
+    result = measured(scenario, "simulated.kernel('k', 200_000.0, bytes=0)")
+    assert result.record, str(result)
+    assert result.record["summary"]["median_us"] == pytest.approx(200_000, rel=0.02)
+    assert result.machine.busy_us < 25e6
+
+
 # --- templates broken on purpose ----------------------------------------------------------------
 # A clock that needs as long as the warm-up is told to take.
 SLOW_START = {"ramp_ms": 1500.0, "ramp_start": 0.6}

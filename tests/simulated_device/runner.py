@@ -149,6 +149,7 @@ def run_script(
         os.chdir(folder)
         for name, text in (files or {}).items():
             pathlib.Path(name).write_text(text)
+            pathlib.Path(name).chmod(0o755)  # the folder is the PATH: a file can be a program
         # Programs such as nvidia-smi would tell of this machine's device.
         os.environ.update({"PATH": folder, **(environ or {})})
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
