@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from docs.documents import GENERATED, ROOT, WRITTEN, Block, all_blocks, blocks, 
 from perf_timing.lint import main as lint
 from simulated_device import run_script
 from simulated_device.program import build, has_compilers, run_program
+from simulated_device.rendering import measure
 
 SHOWN = {"text", "yaml", "json", "sh", "bash", "toml", "python", "cuda"}
 # Blocks of these run on the torch and nvtx that are installed, the others on the simulated device.
@@ -49,15 +51,42 @@ def test_a_block_runs_on_the_simulated_device(block: Block) -> None:
     assert result.stderr == ""
 
 
-@pytest.mark.parametrize("block", REAL, ids=str)
-def test_a_block_runs_on_the_installed_libraries(block: Block, tmp_path: Path) -> None:
-    module = "nvtx" if "nvtx" in block.document else "torch"
-    pytest.importorskip(module)
-    file = tmp_path / "block.py"
-    file.write_text(block.text, encoding="utf-8")
+ADD = "import torch\na, b = (torch.rand(2**20, device='cuda') for _ in range(2))\nc = a + b"
+LARGE = "import torch\nx = torch.rand(2**24, device='cuda')\nout = torch.empty_like(x)"
+# What a block times, and how near it comes: the second and third hold the events' own 3 us.
+TIMED = {
+    "few, many = captured": (ADD, "torch.add(a, b, out=c)", "warm", 0.03),
+    "times_us = sorted(": (LARGE, "torch.mul(x, 2.0, out=out)", "warm", 0.12),
+    "do_bench(": (LARGE, "torch.add(x, x, out=out)", "cold", 0.12),
+}
+
+
+@pytest.mark.parametrize("mark", TIMED)
+def test_a_block_reads_the_time_that_it_is_to_read(mark: str) -> None:
+    setup, call, cache, within = TIMED[mark]
+    [block] = [b for b in SIMULATED if mark in b.text]
+    record = measure("kernel-time", f"--setup={setup}", f"--call={call}", f"--cache={cache}").record
+    assert record is not None
+    [figure, *_] = re.findall(r"(\d+\.\d+)[^\n]* us", run_script(block.text).stdout)
+    assert float(figure) == pytest.approx(record["summary"]["median_us"], rel=within)
+
+
+# One process a page: to import torch takes seconds.
+EACH = """
+import json, sys
+for name, text in json.load(sys.stdin):
+    exec(compile(text, name, "exec"), {"__name__": "__main__"})
+"""
+
+
+@pytest.mark.parametrize("document", ON_REAL_LIBRARIES)
+def test_the_blocks_of_a_page_run_on_the_installed_libraries(document: str) -> None:
+    pytest.importorskip("nvtx" if "nvtx" in document else "torch")
+    page = [(str(block), block.text) for block in REAL if block.document == document]
+    assert page
     done = subprocess.run(
-        [sys.executable, "-W", "error::DeprecationWarning:__main__", str(file)],
-        capture_output=True, text=True, check=False, timeout=120,
+        [sys.executable, "-W", "error::DeprecationWarning:__main__", "-c", EACH],
+        input=json.dumps(page), capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 

