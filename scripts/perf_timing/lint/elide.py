@@ -19,7 +19,9 @@ _DEPTH = 3  # calls that are followed from a measurement into the file
 _MIN_LENGTH = 4000  # characters; below that there is nothing to win
 
 # Where a measurement begins or ends: what such a function calls, and what calls it, matters too.
-_REGION = tuple(word for words in PYTHON_MEASURING.values() for word in words)
+# The last ones are helpers that time the functions that are passed to them.
+_HELPERS = ("bench", "profile(", "measure(")
+_REGION = (*(word for words in PYTHON_MEASURING.values() for word in words), *_HELPERS)
 _LOCAL = tuple(word for words in PYTHON_LOCAL.values() for word in words)
 # Events that are never read order streams; only where they are read does their place matter.
 _EVENT = ("Event(", ".record(")
@@ -173,7 +175,7 @@ def _using(names: set[str], text: str, parts: list[_Part]) -> set[_Part | None]:
 
 def _called_name(part: _Part) -> str:
     """By what name others call the part."""
-    return part.owner.name if part.owner and part.name == "__init__" else part.name
+    return part.owner.name if part.owner and part.name.startswith("__") else part.name
 
 
 def _mentioned(

@@ -17,7 +17,10 @@ PYTHON_MEASURING = {
     "monotonic(": ("monotonic(",),
     "raph": ("CUDAGraph(", "cuda.graph(", "make_graphed"),
     "capture_begin": ("capture_begin",),
-    "bench": ("do_bench", "testing.benchmark", "bench_gpu", "bench_kineto", "benchmark("),
+    "bench": (
+        *("do_bench", "testing.benchmark", "bench_gpu", "bench_kineto", "benchmark("),
+        *(".profile(", ".measure("),
+    ),
     "autorange": ("autorange",),
     "cuda.core": (".record(",),
 }
