@@ -24,8 +24,9 @@ EVENTS = r"elapsed_time|time_till|time_since|ElapsedTime|get_elapsed|\.record\(|
 GRAPHS = r"CUDAGraph|cuda\.graph|capture_begin|BeginCapture|GraphLaunch|\.replay\("
 # What runs on a device, or may: without such a word a clock measures the host.
 DEVICE_WORD = re.compile(
-    r"torch|cuda|cupy|numba|jax|triton|cutlass|cute|tensorrt|hip|xpu|accelerat|mlx"
-    r"|onnxruntime|habana|mps|gpu"
+    # Not the ends of "relationship", "execute", "ajax" and "timestamps".
+    r"torch|cuda|cupy|numba|(?<![a-z])(?:jax|cute|hip|mps(?![a-z]))|triton|cutlass|tensorrt|xpu"
+    r"|accelerat|mlx|onnxruntime|habana|gpu"
     r"|cublas|cudnn|cufft|cusparse|cusolver|curand|cutensor|nccl|rccl|rocblas|miopen|thrust"
     r"|device|nvtx|<<<|tilelang|\.on_\w+_end|register_forward",
     re.IGNORECASE,
