@@ -553,7 +553,7 @@ class Values:
             return None
         if value.kind == "rate" and not _comparable(value, label):
             return None
-        if value.kind == "rate" and name and value.converted:
+        if label.work == "count" and name and value.converted:
             # `items_per_sec = n / seconds / 1e6`: a sloppy name for millions, said where printed.
             return None
         # A name alone contradicts a text, but not another name; and where a conversion of what it
@@ -566,7 +566,8 @@ class Values:
 def _comparable(value: Quantity, label: Label) -> bool:
     if label.work == "count":
         return value.work in ("count", "")
-    return value.work == label.work
+    # The product of three dimensions counts operations, whether or not its name says so.
+    return value.work == label.work or (label.work == "flops" and value.work == "count")
 
 
 def class_name_of(scope: Scope) -> str:
