@@ -169,6 +169,43 @@ def test_a_right_answer_passes(name: str, right: Path) -> None:
     assert [(label, reason) for label, reason in graded if reason] == []
 
 
+# --- right answers by hand -----------------------------------------------------------------------
+
+LOOP_BY_HAND = {
+    "import torch\n": "import time\n\nimport torch\n",
+    "for inputs, targets in loader:\n": "times_s, before = [], time.perf_counter()\n"
+    "for inputs, targets in loader:\n",
+    "    optimizer.step()\n": "    optimizer.step()\n    if device == 'cuda':\n"
+    "        torch.cuda.synchronize()\n    now = time.perf_counter()\n"
+    "    times_s.append(now - before)\n    before = now\n",
+}
+
+
+def test_code_that_is_right_but_not_rendered_in_full_passes(tmp_path: Path) -> None:
+    grade.write_fixtures(tmp_path)
+    setup, target = SETUPS["ops"], tmp_path / "short-op" / "time_add.py"
+    options = [f"--setup={setup}", "--call=add(x, residual, out)", "--minimal"]
+    quiet(render, "cuda-graph", *options, "-o", str(target))
+    graded = grade.grade(TASKS["short-op"], grade.Answer(target.parent, "simulated"))
+    assert [(label, reason) for label, reason in graded if reason] == []
+
+
+def test_a_loop_that_was_timed_by_hand_passes_where_it_keeps_the_script(tmp_path: Path) -> None:
+    grade.write_fixtures(tmp_path)
+    folder = tmp_path / "training-loop"
+    text = (folder / "train.py").read_text(encoding="utf-8")
+    for old, new in LOOP_BY_HAND.items():
+        assert old in text
+        text = text.replace(old, new, 1)
+    (folder / "train_timed.py").write_text(text, encoding="utf-8")
+    wanted = {"file": "train_timed.py", "fixture": "train.py"}
+    answer = grade.Answer(folder, "simulated")
+    assert grade.instrumented(answer, wanted) is None
+    assert grade.restores(answer, wanted) is None
+    (folder / "train_timed.py").write_text(text.replace("lr=0.01", "lr=0.1"), encoding="utf-8")
+    assert "has lost" in grade.restores(answer, wanted)
+
+
 # --- wrong answers -------------------------------------------------------------------------------
 
 NAIVE = """\
