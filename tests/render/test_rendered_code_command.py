@@ -286,3 +286,57 @@ def test_the_main_block_of_a_set_up_file_is_left_out_and_its_future_import_goes_
     code = rendered("simple-event", f"--setup={setup}", "--call=x")
     assert "\n    exit(5)" not in code and code.count("\nfrom __future__ import annotations") == 1
     compile(code, "rendered.py", "exec")
+
+
+KERNEL = "--kernel=__global__ void k(float* x, int n) {}"
+SETUP = "--setup=int n = 4; float* x = device_array<float>(n);"
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        "k<<<1, 1>>>(x, n), k<<<1, 1>>>(x, n)",
+        "k<<<1, 1>>>(x, n) || k<<<1, 1>>>(x, n)",
+        "k<<<1, 1>>>(x, n) + (n)",
+        "k<<<1, 1>>>(x, n)>>>(x)",
+        "k<<<1, 1>>>(x, n = 3)",
+        "k<<<1, 1, 0, 0>>>(x, n)",
+        "k<<<1), n, (1, 1>>>(x, n)",
+        "k<<<1, 1>>>(x, n) // again",
+        "k<<<1, 1>>>(x, n); n = 5",
+        "k<<<1, 1>>>(x, n) {",
+        "k<<<1, 1>>>(x, m)",
+        "other<<<1, 1>>>(x, n)",
+        "k(x, n)",
+    ],
+)
+def test_what_is_not_one_launch_of_a_known_kernel_is_refused(launch: str) -> None:
+    assert "--launch" in refused("raw-cuda", KERNEL, SETUP, f"--launch={launch}")
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        "k<<<1, 1>>>(x, n)",
+        "k<<<(n + 255) / 256, dim3(16, 16)>>>(x, n);",
+        "k<<<1, 1, n * sizeof(float)>>>(x + 1, (n >> 1) * 2)",
+        "k<<<1, 1>>>(x, n <= 3)",
+    ],
+)
+def test_one_launch_is_taken_and_gets_the_stream(launch: str) -> None:
+    code = rendered("raw-cuda", KERNEL, SETUP, f"--launch={launch}")
+    assert code.count(", stream>>>(x") == 1
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [
+        ("__global__ void k(float* x, int n) {} int main() { return 0; }", "main"),
+        ("__global__ void k(float* x, int n) {}}{", "match"),
+        ("// __global__\nvoid k(float* x, int n) {}", "__global__"),
+        ("@nowhere.cu", "nowhere.cu"),
+    ],
+)
+def test_a_kernel_that_cannot_be_part_of_the_program_is_refused(kernel: str, reason: str) -> None:
+    line = refused("raw-cuda", f"--kernel={kernel}", SETUP, "--launch=k<<<1, 1>>>(x, n)")
+    assert reason in line

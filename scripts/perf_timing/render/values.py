@@ -125,7 +125,13 @@ def cuda_launch(flag: str, value: str) -> dict[str, str]:
     refused.
     """
     match = _LAUNCH.fullmatch(value)
-    if not match or "//" in value or "/*" in value or not _balanced(value):
+    # Brackets match within the arguments, so that nothing stands behind the launch.
+    if (
+        not match
+        or re.search(r"//|/\*|[^=!<>]=[^=]", value)
+        or "<<<" in match["arguments"]
+        or not (_balanced(match["config"]) and _balanced(match["arguments"]))
+    ):
         raise UserError(
             f"{flag} takes one launch such as 'kernel<<<grid, block>>>(x, n)', not {value!r}"
         )
@@ -150,6 +156,8 @@ def cuda_code(flag: str, value: str) -> str:
         raise UserError(
             f"{flag} holds no __global__ function; give the kernel's definition or @FILE"
         )
+    if re.search(r"\bmain\s*\(", _strip_cuda_text(code)):
+        raise UserError(f"{flag} holds a main(), and so does the program; give the kernel alone")
     return code
 
 
