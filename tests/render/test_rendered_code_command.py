@@ -340,3 +340,23 @@ def test_one_launch_is_taken_and_gets_the_stream(launch: str) -> None:
 def test_a_kernel_that_cannot_be_part_of_the_program_is_refused(kernel: str, reason: str) -> None:
     line = refused("raw-cuda", f"--kernel={kernel}", SETUP, "--launch=k<<<1, 1>>>(x, n)")
     assert reason in line
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "__global__ void spin(long long n) {}",
+        "struct Timer { int a; };",
+        "#define CHECK(x) x",
+        "template <typename T>\n__device__ T median(T x) { return x; }",
+    ],
+)
+def test_a_kernel_that_redefines_what_the_program_uses_is_refused(own: str) -> None:
+    kernel = f"--kernel={own}\n__global__ void k(float* x, int n) {{}}"
+    assert "rename" in refused("raw-cuda", kernel, SETUP, "--launch=k<<<1, 1>>>(x, n)")
+
+
+@pytest.mark.parametrize("name", ["block_sum", "k", "n1", "x_"])
+def test_a_kernel_of_any_other_name_is_taken(name: str) -> None:
+    kernel = f"--kernel=__global__ void {name}(float* x, int n) {{ float median = 0; }}"
+    assert name in rendered("raw-cuda", kernel, SETUP, f"--launch={name}<<<1, 1>>>(x, n)")

@@ -3,6 +3,7 @@
 import ast
 import functools
 import json
+import re
 import secrets
 import shlex
 import string
@@ -63,6 +64,8 @@ def render(scenario: Scenario, chosen: Mapping[str, Any], argv: Sequence[str] = 
     else:
         context.update(_python_context(scenario, context))
     template = _environment().get_template(scenario.template)
+    if scenario.language == "cu" and context.get("kernel"):
+        _refuse_cuda_clash(context["kernel"], template.render({**context, "kernel": "// none"}))
     if scenario.language == "py" and setup.bound:
         bare = template.render({**context, "setup": "", "future": ""})
         setup_code.refuse_clash(setup, bare, _setup_flag(context))
@@ -182,6 +185,24 @@ def _check_cuda(context: dict[str, Any]) -> None:
         raise UserError(
             f"--launch uses {', '.join(missing)}, which neither --kernel nor --setup defines;"
             " add --setup 'const int n = 1 << 20; float* x = device_array<float>(n);'"
+        )
+
+
+_CPP_DEFINITION = re.compile(
+    r"^(?:template\s*<[^>\n]*>\s*)?(?:#define|struct|class|enum|using|[A-Za-z_][\w:<>,*& ]*[\s*&])\s*"
+    r"([A-Za-z_]\w*)\s*[({=\n]",
+    re.M,
+)
+
+
+def _refuse_cuda_clash(kernel: str, program: str) -> None:
+    """Raise UserError when the kernel's code defines what the rendered program defines as well."""
+    own = set(_CPP_DEFINITION.findall(program))
+    clash = sorted(own & set(_CPP_DEFINITION.findall(kernel)))
+    if clash:
+        raise UserError(
+            f"--kernel defines {', '.join(clash)}, which the rendered program uses itself;"
+            " rename it there"
         )
 
 
