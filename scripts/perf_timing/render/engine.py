@@ -189,7 +189,8 @@ def _check_cuda(context: dict[str, Any]) -> None:
 
 
 _CPP_DEFINITION = re.compile(
-    r"^(?:template\s*<[^>\n]*>\s*)?(?:#define|struct|class|enum|using|[A-Za-z_][\w:<>,*& ]*[\s*&])\s*"
+    r"^(?:template\s*<[^>\n]*>\s*)?"
+    r"(?:#define|struct|class|enum|using|[A-Za-z_][\w:<>,*& ]*[\s*&])\s*"
     r"([A-Za-z_]\w*)\s*[({=\n]",
     re.M,
 )
