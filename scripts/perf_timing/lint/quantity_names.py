@@ -117,7 +117,9 @@ def macros_of(scopes: Scopes) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for node in scopes.tree.root.walk():
         if node.kind == "macro":
-            parts = re.match(r"#\s*define\s+(\w+)\s+\(?\s*([\w.+-]+)\s*\)?\s*$", node.text)
+            parts = re.match(
+                r"#\s*define\s+(\w+)\s+\(?\s*([\w.+-]+)\s*\)?\s*(//.*)?$", node.text.strip()
+            )
             number = literal(parts[2]) if parts else None
             if parts and number is not None:
                 found[parts[1]] = named_number(number, parts[1])

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from perf_timing.lint import samples
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
+from perf_timing.lint.quantities import Number
+from perf_timing.lint.quantity_names import macros_of
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
     Scope,
@@ -180,4 +182,7 @@ def integer(source: SourceFile, node: Node, scope: Scope, depth: int = 3) -> int
             if pairs:
                 only = len(pairs) == 1 and pairs[0][1].parent is not None
                 return integer(source, pairs[0][1], scope, depth - 1) if only else None
+        macro = macros_of(source.scopes).get(node.text)
+        if isinstance(macro, Number) and macro.value == int(macro.value):
+            return int(macro.value)
     return None

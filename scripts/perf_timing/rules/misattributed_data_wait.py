@@ -52,7 +52,7 @@ from perf_timing.lint import roles as r
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, loops_around, squeeze
+from perf_timing.lint.scopes import callee_text, loops_around, squeeze, target_key
 from perf_timing.lint.unit_labels import tokens_of
 
 CODE = "TIM507"
@@ -117,7 +117,7 @@ def check(source: SourceFile) -> Iterator[Report]:
         name = _metric(region.delta)
         if not name or not loops_around(region.end):
             continue
-        report = _late_start(source, region, name) or _other_work(region, name)
+        report = _late_start(source, region, name) or _other_work(source, region, name)
         if report is not None:
             seen.add(id(region.end))
             yield report
@@ -142,8 +142,11 @@ def _metric(delta: Node) -> str:
     return ""
 
 
-def _other_work(region: Region, name: str) -> Report | None:
+def _other_work(source: SourceFile, region: Region, name: str) -> Report | None:
+    restarts = _restarts(source, region)
     for step in region.steps:
+        if any(region.start.end < step.site.start < restart for restart in restarts):
+            continue
         if not region.carried and not _fetch_before(region, step.position):
             continue
         what = ""
@@ -155,6 +158,16 @@ def _other_work(region: Region, name: str) -> Report | None:
             message = MESSAGE.format(name=name, what=what, line=step.site.line)
             return Report(region.end, message, related=((step.site, what),))
     return None
+
+
+def _restarts(source: SourceFile, region: Region) -> list[int]:
+    """Where else the variable of the opening reading is set: what stands before is not measured."""
+    for node in region.start.ancestors():
+        if node.kind == "assign" and node.children[-1].kind != "binary":
+            key = target_key(node.children[0])
+            pairs = source.scopes.assignments(key, region.scope)
+            return [target.start for target, _ in pairs if target.start > region.start.end]
+    return []
 
 
 def _fetch_before(region: Region, position: int) -> bool:
