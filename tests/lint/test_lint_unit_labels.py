@@ -38,6 +38,7 @@ def test_names_that_claim_a_unit(name: str, kind: str, exponent: float) -> None:
     "name",
     [
         "params_s",
+        "ms_per_1k_tokens",
         "ns",
         "second",
         "ms_to_s",

@@ -12,7 +12,8 @@ that `timer.elapsed()` has the unit of the return statement it ends in. What the
 * A branch on a name or text that speaks of units chooses the unit on purpose.
 * A variable that is set on one path only keeps what it had on the other.
 
-Only units that come from a clock, an event or a benchmark helper contradict a label.
+Units that come from a clock, an event or a benchmark helper contradict any label; a unit that only
+a name declares contradicts the text that is printed beside it, but no other name.
 """
 
 import re

@@ -100,6 +100,8 @@ def _label_of_ratio(words: tuple[str, ...]) -> Label | None:
     before, after = words[:at], words[at + 1 :]
     if not before or not after:
         return None
+    if any(c.isdigit() for c in after[0]) or after[0] in ("k", "thousand", "million", "hundred"):
+        return None  # ms_per_1k_tokens: what it is per holds a factor
     if before[-1] in TIME_UNITS and before[-1] != "s" and after[0] not in TIME_UNITS:
         return Label("time", TIME_UNITS[before[-1]], "", before[-1])
     if after[0] not in TIME_UNITS or before[-1] in TIME_UNITS:
