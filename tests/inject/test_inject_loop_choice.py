@@ -117,6 +117,23 @@ LOOPS = {
                 for batch in self.dataloader:  # here
                     self.run_iter(batch)
         """,
+    "a class that trains beside one that evaluates with a method of the same name": """
+        class TrainLoop:
+            def run_iter(self, batch):
+                self.model.train_step(batch)
+
+            def run(self):
+                for batch in self.dataloader:  # here
+                    self.run_iter(batch)
+
+        class CheckLoop:
+            def run_iter(self, batch):
+                self.model.check(batch)
+
+            def run(self):
+                for batch in self.dataloader:
+                    self.run_iter(batch)
+        """,
     "a loss scaler that steps": """
         def train_one_epoch():
             for x, y in metric_logger.log_every(data_loader, 20, header):  # here

@@ -66,19 +66,19 @@ class Finder:
 
     # Functions of the file that do the work of a step.
 
-    def _find_step_functions(self, *kinds: str) -> dict[str, Function]:
-        """Functions that do such work outside any loop over data of their own, by name."""
-        found: dict[str, Function] = {}
-        work = [self.node(fact) for fact in self.facts.of(*kinds)]
+    def _find_step_functions(self, *kinds: str) -> list[Function]:
+        """Functions that do such work outside any loop over data of their own."""
+        found: list[Function] = []
+        work: list[ast.AST] = [self.node(fact) for fact in self.facts.of(*kinds)]
         while work:
-            new: dict[str, Function] = {}
+            new: list[Function] = []
             for node in work:
                 function = self.syntax.function_around(node)
-                if function is None or function.name in found or self._has_own_loop(node, function):
+                if function is None or function in found or self._has_own_loop(node, function):
                     continue
-                new[function.name] = function
-            found |= new
-            work = [call for name in new for call in self.calls_of(name)]
+                new.append(function)
+            found += dict.fromkeys(new)
+            work = [call for function in new for call in self.calls_of(function)]
         return found
 
     def _has_own_loop(self, node: ast.AST, function: Function) -> bool:
@@ -93,20 +93,29 @@ class Finder:
         text = self.source.code(loop.iter)
         return bool(re.search(r"(?i)accum|micro|optimizers|schedulers|\bopts\b|zip\(.*optim", text))
 
-    def calls_of(self, name: str) -> list[ast.Call]:
-        """Calls of the function or method `name` in the file."""
+    def calls_of(self, step: Function) -> list[ast.Call]:
+        """Calls of a function or method of the file, told by its name."""
         calls = []
         for node in ast.walk(self.source.tree):
             if not isinstance(node, ast.Call):
                 continue
             function = node.func
-            plain = isinstance(function, ast.Name) and function.id == name
-            method = isinstance(function, ast.Attribute) and function.attr == name
-            if method and name in _GENERIC:
-                method = isinstance(function.value, ast.Name) and function.value.id == "self"  # type: ignore[attr-defined]
+            plain = isinstance(function, ast.Name) and function.id == step.name
+            method = isinstance(function, ast.Attribute) and function.attr == step.name
+            if method:
+                method = self._may_be_method(function, step)  # type: ignore[arg-type]
             if plain or method:
                 calls.append(node)
         return calls
+
+    def _may_be_method(self, called: ast.Attribute, step: Function) -> bool:
+        """Whether a method call can be one of `step`, by its class where `self` is called."""
+        if not (isinstance(called.value, ast.Name) and called.value.id == "self"):
+            return step.name not in _GENERIC
+        own, owner = self.syntax.class_around(called), self.syntax.class_around(step)
+        if own is None or owner is None or own is owner:
+            return True
+        return not any(isinstance(f, Function) and f.name == step.name for f in own.body)
 
     # Candidates.
 
@@ -119,7 +128,8 @@ class Finder:
         for work, kinds in ((direct, WORK), (weak, ("step-call",))):
             if kinds != WORK:
                 self.step_functions = self._find_step_functions(*kinds)
-            called = [call for name in self.step_functions for call in self.calls_of(name)]
+            functions = self.step_functions
+            called = [call for function in functions for call in self.calls_of(function)]
             for anchor in [*work, *called]:
                 loop = self._loop_of(anchor)
                 if loop is not None and loop not in found:
@@ -291,13 +301,13 @@ class Finder:
     def regions(self, loop: Loop) -> list[tuple[int, int]]:
         """Extents of the code that runs in a pass of the loop: its body, the functions it calls."""
         extents = [self.syntax.body_extent(loop)]
-        names = set(self.step_functions)
-        for start, end in extents:
-            for name in sorted(names):
-                for call in self.calls_of(name):
+        functions = list(self.step_functions)
+        for start, end in extents:  # grows while it is gone through
+            for function in list(functions):
+                for call in self.calls_of(function):
                     if start <= self.source.start(call) and self.source.end(call) <= end:
-                        extents.append(self.syntax.body_extent(self.step_functions[name]))
-                        names.discard(name)
+                        extents.append(self.syntax.body_extent(function))
+                        functions.remove(function)
                         break
         return list(dict.fromkeys(extents))
 

@@ -91,8 +91,8 @@ def _work_done_at(planner: Planner) -> int | None:
     for kinds in (("optimizer-step", "backward-and-step"), ("backward", "step-call")):
         ends = [fact.end for fact in planner.facts.within(start, end, *kinds)]
         if kinds[0] == "optimizer-step":
-            for name in planner.finder.step_functions:
-                for call in planner.finder.calls_of(name):
+            for function in planner.finder.step_functions:
+                for call in planner.finder.calls_of(function):
                     if start <= planner.source.start(call) < end:
                         ends.append(planner.source.end(call))
         if ends:

@@ -54,6 +54,9 @@ class Syntax:
     def function_around(self, node: ast.AST) -> Function | None:
         return next((p for p in self.parents(node) if isinstance(p, Function)), None)
 
+    def class_around(self, node: ast.AST) -> ast.ClassDef | None:
+        return next((p for p in self.parents(node) if isinstance(p, ast.ClassDef)), None)
+
     def statement(self, node: ast.AST) -> ast.stmt:
         """The innermost statement that holds `node`, or is it."""
         if isinstance(node, ast.stmt):
