@@ -102,6 +102,9 @@ def test_outputs_that_differ_leave_the_verdict_open() -> None:
 @pytest.mark.parametrize("working_calls", [1, 40])
 def test_a_version_that_stops_working_is_not_called_faster(working_calls: int) -> None:
     result = compared("50.0", f"50.0, working_calls={working_calls}")
+    if result.exit_code == 2:
+        assert "candidate" in result.stderr.splitlines()[-1] and result.record is None
+        return
     assert pair(result)["verdict"] == "undecided"
     assert result.record
     flags = [flag["code"] for variant in result.record["variants"] for flag in variant["flags"]]

@@ -174,6 +174,8 @@ def trustworthy(result: Result, synced: bool) -> bool:
     """Whether a loop of 20 ms steps and 5 ms waits was read right."""
     if result.exit_code != 0 or result.record is None:
         return False
+    if result.record["steps"] != 30 or "[timing] Both events" in result.stdout:
+        return False  # steps whose events could not be read are left out, and that is told
     step, wait, rate = figures(result)
     wall = 25.0 if synced else 20.0
     near = pytest.approx
