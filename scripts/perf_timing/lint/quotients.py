@@ -56,9 +56,13 @@ class CountedLoop:
     last: Node
 
 
-def quotients(source: SourceFile, region: Region) -> Iterator[Quotient]:
-    """The quotients that the value of `region` stands in, in order of the source."""
-    names = set(samples.fate(source, region).names)
+def quotients(source: SourceFile, region: Region, sums: bool = False) -> Iterator[Quotient]:
+    """The quotients that the value of `region` stands in, in order of the source.
+
+    With `sums`, also those of the variables that add up the values of many samples.
+    """
+    fate = samples.fate(source, region)
+    names = fate.names | fate.sums if sums else set(fate.names)
     if region.kind == "event" and source.language == "cuda" and positional(region.delta):
         names.add(base_name(positional(region.delta)[0].text))
     scope = source.scopes.scope_of(region.delta)

@@ -1,8 +1,9 @@
 """One rank reports its own time for an operation that all ranks take part in.
 
 ## What it does
-Reports output behind a check for rank 0 of a time that was taken around a collective, where the
-time is not combined with those of the other ranks and no barrier ends the region.
+Reports output behind a check for rank 0 of a time that was taken around a collective, or around an
+operation passed in for which a barrier has just aligned the ranks, where the time is not combined
+with those of the other ranks and no barrier ends the region.
 
 ## Why it misleads
 The operation is over when the slowest rank is done. Rank 0 may be the first: it has the shorter
@@ -53,10 +54,12 @@ if dist.get_rank() == 0:
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import roles as r
 from perf_timing.lint import samples
 from perf_timing.lint.collectives import collective_steps, is_barrier, is_collective
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
+from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import callee_text, last_segment
 
@@ -66,8 +69,8 @@ DEFAULT = True
 SEVERITY = "warning"
 LANGUAGES = ("python",)
 MESSAGE = (
-    "only rank 0's time is reported for the collective on line {line}, which ends with the slowest"
-    " rank"
+    "only rank 0's time is reported for the operation of all ranks on line {line}, which ends with"
+    " the slowest"
 )
 NOTE = (
     "Reduce the time with ReduceOp.MAX (or gather it) before rank 0 prints it; render-timing loop"
@@ -77,6 +80,7 @@ NOTE = (
 _RANK_ZERO = re.compile(
     r"rank(\(\))?\s*==\s*0|not\s+\w*rank|is_main_process|is_rank_?0|is_master|main_process|local_rank\s*<=?\s*0"
 )
+_SAYS = re.compile(r"(^|[._])(print|info|log|write|debug|warning|rprint)$")
 _COMBINES = re.compile(r"gather|reduce|ReduceOp|max_across|all_ranks|from_ranks|monitored_barrier")
 
 
@@ -86,16 +90,37 @@ def check(source: SourceFile) -> Iterator[Report]:
     for region in source.regions.all:
         if region.kind not in ("clock", "event"):
             continue
-        timed = collective_steps(source, region)
+        timed = collective_steps(source, region) or _aligned_operation(source, region)
         if not timed or samples.is_training(region) or _ends_together(region):
             continue
         if _combined(source, region):
             continue
-        for printed in samples.fate(source, region).printed:
+        for printed in _prints(source, region):
             if id(printed) not in seen and _on_rank_zero(printed):
                 seen.add(id(printed))
                 message = MESSAGE.format(line=timed[0].site.line)
                 yield Report(printed, message, related=((region.end, "its time ends here"),))
+
+
+def _prints(source: SourceFile, region: Region) -> list[Node]:
+    """Where the time, or what was reduced from many of them, is printed."""
+    fate = samples.fate(source, region)
+    names = fate.names | fate.lists | fate.sums
+    printed = list(fate.printed)
+    later = [n for n in region.scope.nodes if n.kind == "call" and n.start > region.end.end]
+    for call in (c for c in later if _SAYS.search(callee_text(c))):
+        if any(n.kind == "name" and n.text.partition(".")[0] in names for n in call.walk()):
+            printed.append(call)
+    return printed
+
+
+def _aligned_operation(source: SourceFile, region: Region) -> list[Step]:
+    """An operation that the caller passes in, for which the ranks were aligned right before."""
+    passed = [step for step in region.steps if r.OPAQUE in step.roles]
+    others = [step for step in region.steps if step.works and step not in passed]
+    before = [s for s in source.flow.steps(region.scope) if s.position < region.start.start]
+    last = next((s for s in reversed(before) if s.works or is_barrier(s.node)), None)
+    return passed if passed and not others and last and is_barrier(last.node) else []
 
 
 def _ends_together(region: Region) -> bool:

@@ -2,8 +2,9 @@
 
 ## What it does
 Reports a rate of samples or tokens in a training loop whose numerator leaves out the gradient
-accumulation that runs inside the window, and one that multiplies by the world size in a file where
-tensor, pipeline or model parallelism shares one batch among several ranks.
+accumulation that runs inside the window, one that counts every turn of a loop of which the clock
+only covers some, and one that multiplies by the world size in a file where tensor, pipeline or
+model parallelism shares one batch among several ranks.
 
 ## Why it misleads
 With 8 accumulation steps and one micro-batch in the numerator the throughput reads 8 times too low;
@@ -88,11 +89,12 @@ def check(source: SourceFile) -> Iterator[Report]:
     for region in source.regions.all:
         if region.kind not in ("clock", "event"):
             continue
-        for quotient in quotients(source, region):
+        for quotient in quotients(source, region, sums=True):
             if not quotient.rate or id(quotient.node) in seen:
                 continue
             names = named(source, quotient.above, region.scope)
-            message = _accumulation(quotient, names) or (_world(names) if shared else "")
+            message = _accumulation(quotient, names) or _one_of_many(quotient)
+            message = message or (_world(names) if shared else "")
             if message and _counts_batches(quotient):
                 seen.add(id(quotient.node))
                 yield Report(quotient.node, message, related=((region.start, "timed from here"),))
@@ -123,6 +125,24 @@ def _accumulation(quotient: Quotient, names: set[str]) -> str:
             continue
         return MESSAGE.format(line=inner.line, count=count)
     return ""
+
+
+def _one_of_many(quotient: Quotient) -> str:
+    """The clock runs in some turns of a loop only, but every turn is counted."""
+    start = quotient.region.start
+    loops = loops_around(start)
+    counted = counted_loop(loops[0]) if loops else None
+    if counted is None or counted.first is not None or counted.last.kind != "name":
+        return ""
+    guards = [n for n in start.ancestors() if n.kind == "if" and n.start > loops[0].start]
+    turns = squeeze(counted.last.text)
+    if not guards or turns not in {squeeze(n.text) for n in quotient.above}:
+        return ""
+    condition = squeeze(guards[0].children[0].text) if guards[0].children else ""
+    return (
+        f"the clock runs only where `{condition}` holds, but all `{turns}` turns of the loop on"
+        f" line {loops[0].line} are counted"
+    )
 
 
 def _micro_loop(inner: Node, region: Region) -> bool:
