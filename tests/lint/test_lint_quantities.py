@@ -122,6 +122,15 @@ def test_1024_multiplies_a_count_and_divides_a_size() -> None:
     assert isinstance(gigabytes, Work) and gigabytes.exponent == pytest.approx(9.03, abs=0.01)
 
 
+def test_dimensions_that_happen_to_be_powers_of_1024_are_counts() -> None:
+    operations = multiply(multiply(Number(2), Number(1152)), constant(1024))
+    assert operations == Number(2 * 1152 * 1024)
+    mebi = multiply(constant(1024), constant(1024))
+    assert isinstance(mebi, Number) and mebi.binary and mebi.shift == pytest.approx(6.02, abs=0.01)
+    found = divide(constant(1024), time("ms"))
+    assert isinstance(found, Quantity) and found.exponents == {3}
+
+
 def test_an_unknown_conversion_ends_what_is_known() -> None:
     assert multiply(time("s"), OPAQUE) is None
     assert divide(time("s"), OPAQUE) is None

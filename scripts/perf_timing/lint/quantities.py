@@ -168,6 +168,8 @@ def multiply(a: Value, b: Value) -> Value:
     if isinstance(a, Many) or isinstance(b, Many):
         return _spread(multiply, a, b)
     if isinstance(a, Number) and isinstance(b, Number):
+        if (a.binary or b.binary) and not (a.shift and b.shift):
+            return Number(a.value * b.value, opaque=a.opaque or b.opaque)  # 64 * 1024 counts
         return _fold(a.value * b.value, a.shift + b.shift, a, b)
     if isinstance(a, Quantity) and isinstance(b, Number):
         if b.opaque:
@@ -229,7 +231,7 @@ def _over(a: Value, b: Quantity) -> Value:
         if a.opaque:
             return None
         turned = replace(turned, work="count" if inverse == "rate" else "")
-        return _shift(turned, -a.shift, a.ambiguous)
+        return _shift(turned, 0.0 if a.binary else -a.shift, a.ambiguous)
     if inverse == "time":
         return None
     if isinstance(a, Work):
