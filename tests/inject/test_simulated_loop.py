@@ -163,7 +163,7 @@ def test_a_long_wait_behind_many_queued_steps_gives_no_negative_step(tmp_path: P
         op = simulated.kernel("step", 3_000.0, **quiet)
 
         def loop():
-            for batch in Loader(128, 0.0, 0.2):  # loop
+            for batch in Loader(170, 0.0, 0.2):  # loop
                 op()
 
         wall(loop)
@@ -171,6 +171,8 @@ def test_a_long_wait_behind_many_queued_steps_gives_no_negative_step(tmp_path: P
         *("--warmup-steps", "0"),
     )
     assert min(record["step_us"]["samples_us"]) >= 0
+    told_us = sum(record["step_us"]["samples_us"]) + sum(record["data_wait_us"]["samples_us"])
+    assert told_us / 1e6 == pytest.approx(wall_s, rel=0.01)
     assert record["wall_s"] == pytest.approx(wall_s, rel=0.01)
 
 
