@@ -142,7 +142,7 @@ def test_100_000_lines_are_checked_in_seconds(
     folder = project({"a.py": text})
     start = time.monotonic()
     run = run_process("a.py", "--format", "json", cwd=folder)
-    assert time.monotonic() - start < 30  # of a machine that is busy with other tests
+    assert time.monotonic() - start < 60  # on a machine that is busy with other tests
     assert run.err == ""
     assert places is None or run.places == places
 
@@ -151,7 +151,7 @@ def test_100_000_lines_that_all_have_a_part_in_timing_are_named(project: Project
     folder = project({"a.py": CLOCK + FLAT})
     start = time.monotonic()
     run = run_process("a.py", "--format", "json", cwd=folder)
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < 60
     assert run.status == 2
     assert run.err == "lint-timing: a.py: more than 0.6 MB of its code has a part in timing\n"
 
@@ -161,7 +161,7 @@ def test_many_findings_in_one_file_take_seconds(project: Project) -> None:
     folder = project({"a.py": BAD + line * 2000 + "torch.cuda.nvtx.push_range('b')\n" * 2000})
     start = time.monotonic()
     run = run_process("a.py", "--format", "json", cwd=folder)
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 60
     assert len(run.findings) == 2001
 
 
