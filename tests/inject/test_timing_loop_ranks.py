@@ -9,6 +9,9 @@ import pytest
 from inject.injected import Outcome, code, instrumented, run
 from perf_timing.inject import block
 
+# Sleeps and processes on a real clock: a busy machine can delay any of them.
+pytestmark = pytest.mark.flaky(reruns=3, reruns_delay=2)
+
 SCRIPT = code("""
     import os
     import sys

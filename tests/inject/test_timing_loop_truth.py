@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 from inject.injected import Outcome, code, instrumented, record_of, run
 
+# Sleeps and processes on a real clock: a busy machine can delay any of them.
+pytestmark = pytest.mark.flaky(reruns=3, reruns_delay=2)
+
 HEAD = code("""
     import time
     import torch
