@@ -25,6 +25,8 @@ DEVICE, HOST, UNKNOWN = "device", "host", "unknown"
 _ON_DEVICE = re.compile(r"cuda|gpu|xpu|mps|hpu|npu|hip|\bmusa\b", re.IGNORECASE)
 _ARRAY_MODULES = re.compile(r"^(cupy|cupyx|jax|jnp|mlx|cp|mx)(\.|$)")
 _DEPTH = 7
+# Attributes of a tensor that the host knows.
+_ABOUT = (".shape", ".ndim", ".dtype", ".nbytes", ".itemsize", ".is_cuda", ".requires_grad")
 
 
 class Devices:
@@ -58,6 +60,8 @@ class Devices:
             return self._name(node, scope, depth)
         if kind == "call":
             return self._call(node, scope, depth)
+        if kind == "attribute" and node.text.endswith(_ABOUT):
+            return HOST
         if kind in ("subscript", "attribute", "await", "unary"):
             return self.of(node.children[0], scope, depth) if node.children else UNKNOWN
         if kind in ("binary", "tuple", "list", "cond", "named", "keyword"):
@@ -75,7 +79,7 @@ class Devices:
 
     def _name(self, node: Node, scope: Scope, depth: int) -> str:
         text = squeeze(node.text)
-        if text in ("True", "False", "None"):
+        if text in ("True", "False", "None") or text.endswith(_ABOUT):
             return HOST
         full = self.scopes.resolve(text)
         if _ARRAY_MODULES.match(full):
@@ -141,6 +145,8 @@ class Devices:
             return DEVICE
         if short in ("cpu", "numpy", "item", "tolist", "asnumpy", "copy_to_host", "get"):
             return HOST
+        if self._makes_text(node, callee, short):
+            return HOST
         if short == "to":
             return self._to(node, scope, depth)
         if short in ("size", "numel", "shape", "dim", "len", "element_size"):
@@ -162,6 +168,15 @@ class Devices:
         if short == "to_device" and full.startswith(("numba.", "cuda.")):
             return DEVICE
         return self._result(node, callee, full, scope, depth)
+
+    @staticmethod
+    def _makes_text(node: Node, callee: str, short: str) -> bool:
+        """Whether a call is a method of a literal text, or of a tokenizer that returns text."""
+        function = node.children[0]
+        literal = function.kind == "attribute" and function.children
+        if literal and function.children[0].kind == "string":
+            return True
+        return short in ("decode", "batch_decode") and "token" in callee
 
     def _result(self, node: Node, callee: str, full: str, scope: Scope, depth: int) -> str:
         head = full.partition(".")[0]

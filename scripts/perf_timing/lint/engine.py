@@ -120,8 +120,18 @@ class SourceFile:
             places += [
                 u for n in names for u in self.uses(n, region.scope) if u.start > region.end.end
             ]
+        places += [use for name in results for use in self._first_samples(name, region.scope)]
         parts += [text for place in places for text in self._labels(place)]
         return " ".join([*parts, *names])
+
+    def _first_samples(self, name: str, scope: Scope) -> list[Node]:
+        """The use of a list of samples that tells the first from the others: times[0] - mean."""
+        if not name.endswith(".append"):
+            return []
+        uses = self.uses(name[: -len(".append")], scope)
+        statements = {id(self.statement(use)) for use in uses if not _is_target(use)}
+        first = [u for u in uses if u.parent is not None and re.search(r"\[0\]$", u.parent.text)]
+        return first if len(statements) == 1 else []
 
     def _labels(self, place: Node) -> list[str]:
         """The text that a value is printed or stored with."""
@@ -186,6 +196,11 @@ class SourceFile:
         return bool(
             words.INTENT_NOT_GPU.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.intent(region)))
         )
+
+
+def _is_target(node: Node) -> bool:
+    parent = node.parent
+    return parent is not None and parent.kind == "assign" and parent.children[0] is node
 
 
 _COMPOUND = ("if", "for", "with", "while", "try")

@@ -52,6 +52,18 @@ _RUNTIME = (
 )  # fmt: skip
 
 
+# What makes a function of a function, or says something about devices.
+_TRANSFORMS = re.compile(
+    r"jax\.(jit|pmap|vmap|grad|value_and_grad|make_jaxpr|eval_shape|checkpoint|remat|sharding\b"
+    r"|(local_)?devices$|(local_)?device_count$|process_\w+$)"
+)
+_EPOCH = re.compile(r"(train|fit|run)_((one_)?epoch|model)$")
+# What turns a tensor into a number of the host, and so reads it.
+_CASTS = frozenset({"float", "int", "bool", "math.isnan", "math.isinf", "math.isfinite"})
+# Writers of TensorBoard, which copy a tensor to the host when they are given it.
+_SUMMARIES = frozenset({"add_scalar", "add_scalars", "add_histogram", "add_image", "add_images"})
+
+
 class Roles:
     """Answers `of(node, scope)` for calls, launches and operators."""
 
@@ -192,8 +204,10 @@ class Roles:
             "numpy.testing.assert_allclose",
         ):
             return {READ}
-        if full in ("float", "int", "bool") and positional(node):
+        if full in _CASTS and positional(node):
             return self._cast(node, scope)
+        if short in _SUMMARIES and "." in callee and self._summarizes(node, scope):
+            return {READ}
         if any(a.kind == "string" and a.text.strip("'\"") == "cpu" for a in positional(node)):
             return {READ, COPY}
         if full in ("torch.any", "torch.all") and any(
@@ -258,6 +272,15 @@ class Roles:
                 source = self.devices.of(value, self.scopes.scope_of(value))
         # A copy from pageable memory returns when it is done, behind all that was queued before.
         return set() if source == DEVICE else {COPY, READ, UPLOAD}
+
+    def _summarizes(self, node: Node, scope: Scope) -> bool:
+        """Whether a summary writer is given a tensor of the device."""
+        values = positional(node)[1:2]
+        return any(
+            self.devices.of(value, scope) == DEVICE
+            or (self.evidence and value.text.endswith((".data", ".detach()")))
+            for value in values
+        )
 
     def _cast(self, node: Node, scope: Scope) -> set[str]:
         value = positional(node)[0]
@@ -346,6 +369,8 @@ class Roles:
             r"warp|wp\.|cuda\.core", full
         ):
             return {WORK}
+        if short in ("lower", "compile") and "jax" in self.libraries and "(" in function.text:
+            return {COMPILE} if short == "compile" else set()  # jax.jit(f).lower(x).compile()
         if short == "apply" and self.libraries & {"jax", "flax"}:
             return {WORK, LIKELY}
         if short == "replay":
@@ -362,9 +387,11 @@ class Roles:
             return {WORK} if self.evidence else set()
         if (short in words.BLOCKING_NAMES and "." in callee) or full.endswith("session.run"):
             return {BLOCKING} if self.evidence else set()
-        if (
-            re.fullmatch(r"(self\.)?(\w+_)?(pipe|pipeline)", callee)
-            and "output_type" not in node.text
+        if re.fullmatch(r"(self\.)?(\w+_)?(pipe|pipeline)", callee) and self._output_type(node) in (
+            "",
+            "np",
+            "pil",
+            "numpy",
         ):
             return {BLOCKING} if self.evidence else set()  # images or text come back
         if short == "run" and re.search(r"sess", callee):
@@ -374,6 +401,11 @@ class Roles:
         if short == "copy_" and keyword(node, "non_blocking") is not None:
             return {WORK, COPY}
         return self._by_operands(node, callee, full, short, scope, function)
+
+    def _output_type(self, node: Node) -> str:
+        """What a diffusers pipeline is asked for; images and arrays are on the host."""
+        kind = keyword(node, "output_type")
+        return "" if kind is None else kind.text.strip("\"'")
 
     def _on_host(self, node: Node, callee: str, scope: Scope) -> bool:
         """Whether the optimizer's name, class or parameters say that it runs on the host."""
@@ -452,6 +484,10 @@ class Roles:
             return set()
         if short in ("decode", "encode") and head and not words.CODEC_ON_DEVICE.search(head):
             return set()
+        if _TRANSFORMS.match(full):
+            return set()
+        if self.evidence and _EPOCH.match(short) and positional(node):
+            return {BLOCKING}  # the losses of an epoch come back as numbers
         operands = [self.devices.of(arg, scope) for arg in positional(node)]
         operands += [
             self.devices.of(k.children[-1], scope) for k in (self._keywords(node)) if k.children

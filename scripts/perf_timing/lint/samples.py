@@ -93,7 +93,7 @@ def fate(source: SourceFile, region: Region) -> Fate:
 def _outputs(source: SourceFile, call: Node, scope: Scope) -> list[Node]:
     """cudaEventElapsedTime(&ms, a, b): the later uses of ms."""
     given = positional(call)
-    if not given or last_segment(callee_text(call)) == "elapsed_time":
+    if not given or not re.search(r"EventElapsedTime$", callee_text(call)):
         return [call]
     name = base_name(given[0].text)
     if re.search(r"\[", given[0].text):
@@ -370,8 +370,14 @@ def _named_warm(source: SourceFile, scope: Scope, position: int) -> bool:
 def _warm_callers(
     source: SourceFile, scope: Scope, steps: list[Step], mine: set[str], depth: int
 ) -> bool:
-    """Whether the first call of the function in this file finds the work warm."""
-    sites = source.scopes.call_sites(scope) if depth < 3 else []
+    """Whether the first call of the function in this file finds the work warm.
+
+    A closure that only its outer function mentions runs after that function was called.
+    """
+    sites = source.scopes.call_sites(scope) if depth < 6 else []
+    outer = scope.parent
+    if not sites and depth < 6 and outer is not None and outer.node.kind == "function":
+        return _warm_callers(source, outer, steps, mine, depth + 1)
     discarded = [c for c in sites if c.parent is not None and c.parent.kind in ("block", "module")]
     if len(sites) > 1 and discarded and discarded[0] is sites[0] and len(discarded) < len(sites):
         return True  # the first call's result is thrown away
@@ -403,6 +409,18 @@ def _warm_site(
     return _warm_callers(source, caller, steps, mine, depth + 1)
 
 
+def unused(source: SourceFile, scope: Scope) -> bool:
+    """Whether a function is private to the file, by its name, and nothing in the file uses it."""
+    name = scope.short_name
+    if not re.match(r"_[^_]", name) or scope.class_name:
+        return False
+    return not any(
+        last_segment(node.text) == name
+        for node in source.tree.of_kind("name")
+        if node.parent is not scope.node
+    )
+
+
 def drops_samples(source: SourceFile, region: Region) -> bool:
     """Whether the first samples are left out, or only robust statistics of many are used."""
     if not region.sample_loops and not _looped_callers(source, region.scope):
@@ -413,6 +431,8 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
     scope = source.scopes.scope_of(region.delta)
     for name in value.lists:
         applied = reducers(source, name, scope)
+        for derived in _derived(name, scope):
+            applied = applied | reducers(source, derived, scope)
         if applied & {"slice", "indexed"} or any(ROBUST.search(a) for a in applied):
             return True
         if re.search(
@@ -421,7 +441,22 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
             return True
     if any(ROBUST.search(name) for name in value.reduced):
         return True
-    return bool(value.returned) and _robust_callers(source, region.scope)
+    returned = value.returned or any(
+        n.kind == "return" and value.sums & {u.text for u in n.walk() if u.kind == "name"}
+        for n in region.scope.nodes
+    )
+    return bool(returned) and _robust_callers(source, region.scope)
+
+
+def _derived(name: str, scope: Scope) -> set[str]:
+    """Lists that are computed member by member from the list `name`: [a / b for a, b in ...]."""
+    found = set()
+    for node in scope.nodes:
+        value = node.children[-1] if node.kind == "assign" and node.children else None
+        header = value.child("comp_for") if value is not None and value.kind == "comp" else None
+        if header and any(n.kind == "name" and n.text == name for n in header.walk()):
+            found.add(target_key(node.children[0]))
+    return found
 
 
 def _robust_callers(source: SourceFile, scope: Scope) -> bool:
@@ -431,10 +466,13 @@ def _robust_callers(source: SourceFile, scope: Scope) -> bool:
             if parent.kind == "call" and ROBUST.search(callee_text(parent)):
                 return True
             if parent.kind == "assign":
-                name = target_key(parent.children[0])
-                applied = reducers(source, name, source.scopes.scope_of(site))
-                if any(ROBUST.search(a) for a in applied):
-                    return True
+                target = parent.children[0]
+                parts = target.children if target.kind == "tuple" else [target]
+                where = source.scopes.scope_of(site)
+                for part in parts:
+                    name = base_name(part.text) if part.kind == "subscript" else target_key(part)
+                    if any(ROBUST.search(a) for a in reducers(source, name, where)):
+                        return True
             if parent.kind in ("block", "module", "assign"):
                 break
     return False
@@ -566,13 +604,43 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
     return bool(BENCHMARK.search(re.split(r"[\\/]", source.unit.path)[-1]))
 
 
+def only_asserted(source: SourceFile, region: Region) -> bool:
+    """Whether a test compares the samples one by one, so that there is no figure."""
+    value = fate(source, region)
+    if not value.lists or value.printed or value.returned or value.sums or value.passed:
+        return False
+    scope = source.scopes.scope_of(region.delta)
+    return all(_loops_assert(name, scope) for name in value.lists)
+
+
+def _loops_assert(name: str, scope: Scope) -> bool:
+    """Whether a list is used only as what a loop of assertions runs over."""
+    names = [n for n in scope.nodes if n.kind == "name" and n.text == name]
+    uses = [n for n in names if not (_is_target(n) or _is_target(n.parent or n))]
+    for use in uses:
+        loop = next((p for p in use.ancestors() if p.kind in ("for", "block")), None)
+        body = loop.child("block") if loop is not None and loop.kind == "for" else None
+        if body is None or any(c.kind != "assert" for c in body.children):
+            return False
+    return bool(uses)
+
+
+def returns_time(source: SourceFile, region: Region) -> bool:
+    """Whether a plain function times with events and returns what they say: that is its purpose."""
+    if region.kind != "event" or any(s.class_name for s in region.scope.enclosing()):
+        return False
+    return bool(fate(source, region).returned)
+
+
 def means_first(source: SourceFile, region: Region) -> bool:
     """Whether the names say that the first, cold execution is what is measured."""
     said = re.sub(r"torch\.compile", "", source.intent(region))
     return bool(
         re.search(
-            r"first|cold|ttft|compil(?!ed)|startup|start_up|warm_?-?up|(?<![a-z])load(?!er)"
-            r"|(?<![a-z])init|(?<![a-z])build|setup|download|captur|(?<![a-z])tun(e|ing)",
+            r"first|cold|ttft|compil(?!ed)|compiled in\b|startup|start_up|warm_?-?up"
+            r"|(?<![a-z])load(?!er)"
+            r"|(?<![a-z])init|(?<![a-z])build|setup|download|captur|(?<![a-z])tun(e|ing)"
+            r"|conver(t|ting|sion)\W+(\w+\W+){0,2}(model|checkpoint|weights|ckpt)",
             said,
             re.IGNORECASE,
         )
@@ -582,6 +650,14 @@ def means_first(source: SourceFile, region: Region) -> bool:
 def host_time_meant(source: SourceFile, region: Region) -> bool:
     """Whether the names say host time and no wait in the region contradicts them."""
     return source.means_host_time(region) and not any(r.WAIT in s.roles for s in region.steps)
+
+
+def is_phase(region: Region) -> bool:
+    """Whether all work is in helpers that loop: a phase of a program, not a repeatable call."""
+    return all(
+        any(n.kind in ("for", "while") for helper in s.helpers[:1] for n in helper.nodes)
+        for s in works(region)
+    )
 
 
 def is_training(region: Region) -> bool:

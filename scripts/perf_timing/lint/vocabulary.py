@@ -107,7 +107,7 @@ READ_NAMES = frozenset(
 # Work that is complete when the call returns.
 BLOCKING_NAMES = frozenset(
     "generate execute_v2 execute run_with_iobinding infer chat predict_on_batch"
-    " batch_decode".split()
+    " batch_decode RunNet RunNetOnce RunPlan".split()
 )
 # Benchmark helpers that warm up, wait and time by themselves.
 HARNESS = re.compile(
@@ -245,6 +245,8 @@ INTENT_NOT_GPU = re.compile(
     r"|submit|compil|(?<![a-z])load(?!er)"
     r"|(?<![a-z])loading|setup|(?<![a-z])init(?![a-z])|initiali[sz]|(?<![a-z])build"
     r"|download|tokeni|(?<![a-z])data_?time|(?<![a-z])io_?time|preprocess|pre_process"
+    r"|conver(t|ting|sion)\W+(\w+\W+){0,2}(model|checkpoint|weights|ckpt)"
+    r"|convert_\w*(model|checkpoint|weights|ckpt)"
     r"|queue|issue_|trace_?time|tracing|jit_?time|import|capture|(?<![a-z])(write|save"
     r"|disk|ckpt|checkpoint)(?![a-z])|opt_pass|parse|prepare|warm_?up|deadline|timeout"
     r"|eta(?![a-z])",

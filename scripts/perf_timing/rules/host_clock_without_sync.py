@@ -59,10 +59,11 @@ import re
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
+from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text
+from perf_timing.lint.scopes import callee_text, target_key
 
 CODE = "TIM101"
 LABEL = "NOSYNC"
@@ -99,6 +100,8 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         left = _left(source, region)
         if left is None or source.means_host_time(region) or _host_only(source, region):
+            continue
+        if _wait_is_added(source, region):
             continue
         seen.add(id(region.report))
         yield _report(region, left)
@@ -156,6 +159,27 @@ def _opaque(source: SourceFile, region: Region) -> Step | None:
     if any(re.search(r"sync|wait|block", text, re.IGNORECASE) for text in notes):
         return None  # a comment says that what is called waits
     return found
+
+
+def _wait_is_added(source: SourceFile, region: Region) -> bool:
+    """Whether the time of a wait after the loop is added to the same sum: total += t1 - t0."""
+    total = _sum_of(region)
+    return bool(total) and any(
+        other.start.start > region.end.start
+        and other.scope is region.scope
+        and _sum_of(other) == total
+        and any(s.waits for s in other.steps)
+        and source.left_running(other) is None
+        for other in source.regions.all
+    )
+
+
+def _sum_of(region: Region) -> str:
+    """The name that the time of a region is added to, or ""."""
+    parent = region.delta.parent
+    if parent is None or parent.kind not in ("augassign", "assign"):
+        return ""
+    return target_key(parent.children[0]) if samples.operator(parent)[:2] == "+=" else ""
 
 
 def _is_decorator(region: Region) -> bool:

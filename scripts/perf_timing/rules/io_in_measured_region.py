@@ -116,13 +116,18 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
             and region.inner_loops(s.site)[:1] == loops[:1]
             for s in region.steps
         )
-        return works and not samples.conditional(step.site, loops[-1])
+        return works and not samples.conditional(step.site, loops[-1]) and not _epochs(region)
     # Writing a whole trace or file costs so much that a condition around it does not matter.
     writes_file = re.search(r"(export_chrome_trace|dump|save)$", callee_text(step.node))
     guarded = samples.rare if writes_file else samples.conditional
     if region.end.line - region.start.line > _CLOSE_LINES or guarded(step.site, region.start):
         return False
     first = min((s.position for s in region.steps if s.works or r.BLOCKING in s.roles), default=0)
-    if step.position < first:
-        return False
+    if step.position < first and region.kind != "event":
+        return False  # a clock is read after the print; an event pair holds the idle device
     return not any(region.inner_loops(s.site) and s.waits for s in region.steps)
+
+
+def _epochs(region: Region) -> bool:
+    """Whether each iteration is an epoch or a like phase, which a line of text cannot slow."""
+    return samples.is_training(region) and samples.is_phase(region)

@@ -97,18 +97,12 @@ def _first(region: Region) -> Step | None:
     return next((s for s in samples.works(region)), None)
 
 
-def _is_phase(source: SourceFile, region: Region) -> bool:
-    """Whether all work is in helpers that loop: a phase of a program, not a repeatable call."""
-    return all(
-        any(n.kind in ("for", "while") for helper in s.helpers[:1] for n in helper.nodes)
-        for s in samples.works(region)
-    )
-
-
 def _applies(source: SourceFile, region: Region) -> bool:
     if region.kind in ("timeit", "benchmark") or region.timer is not None or region.cumulative:
         return False
     if not samples.is_benchmark(source, region) or samples.is_training(region):
+        return False
+    if samples.unused(source, region.scope):
         return False
     if (
         all(r.OPAQUE in s.roles for s in samples.works(region))
@@ -122,9 +116,9 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if source.flow.host_only(region.end, region.scope) or samples.host_time_meant(source, region):
         return False
-    if source.language == "python" and _is_phase(source, region):
+    if source.language == "python" and samples.is_phase(region):
         return False
-    return not _prints_each(source, region)
+    return not _prints_each(source, region) and not samples.only_asserted(source, region)
 
 
 def _replays(source: SourceFile, region: Region) -> bool:

@@ -97,6 +97,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         or region.timer is not None
         or region.sample_loops
         or region.cumulative
+        or _restarted(region)
     ):
         return False
     steps = samples.works(region)
@@ -106,6 +107,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if not samples.is_benchmark(source, region) or samples.is_training(region):
         return False
+    if samples.unused(source, region.scope):
+        return False
     if all(r.REPLAY in s.roles for s in steps) and _unrolled(source):
         return False
     if samples.means_first(source, region):
@@ -113,6 +116,12 @@ def _applies(source: SourceFile, region: Region) -> bool:
     if source.flow.host_only(region.end, region.scope) or samples.host_time_meant(source, region):
         return False
     return not _repeated(source, region.scope, 0)
+
+
+def _restarted(region: Region) -> bool:
+    """Whether the clock is started in a loop that goes on inside the region."""
+    around = {id(loop) for loop in loops_around(region.end)}
+    return any(id(loop) not in around for loop in loops_around(region.start))
 
 
 def _loops_inside(node: object, helpers: tuple[Scope, ...]) -> bool:

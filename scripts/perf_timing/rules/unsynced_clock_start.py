@@ -46,10 +46,13 @@ print((time.perf_counter() - t0) / 100)
 ```
 """
 
+import re
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
+from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step, pending
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import callee_text, loop_body
@@ -96,6 +99,23 @@ def check(source: SourceFile) -> Iterator[Report]:
             yield Report(start, message, related=((left.site, "work queued here"),))
 
 
+def _compiles(step: Step) -> bool:
+    """Whether code is compiled right here; torch.compile and jax.jit only promise to."""
+    lazy = r"(torch\.compile|jax\.jit|^jit)$"
+    return r.COMPILE in step.roles and not re.search(lazy, callee_text(step.node))
+
+
+def _leaves(site: Node, start: Node) -> bool:
+    """Whether `site` is in a branch that leaves the function or the iteration before `start`."""
+    for parent in site.ancestors():
+        if parent.start <= start.start < parent.end:
+            return False
+        last = parent.children[-1] if parent.kind == "block" and parent.children else None
+        if last is not None and last.kind in ("return", "raise", "jump"):
+            return last.text != "pass"
+    return False
+
+
 def _coarse(region: Region) -> bool:
     """A window over a loop that waits in each iteration: the tail of earlier work is lost in it."""
     return any(s.waits and region.inner_loops(s.site) for s in region.steps)
@@ -109,7 +129,11 @@ def _left_before(source: SourceFile, region: Region) -> Step | None:
         if not s.roles & {r.ALLOC, r.ARITHMETIC} or s.waits
     ]
     start = region.start.end
-    before = [s for s in steps if s.position <= start]
+    before = [s for s in steps if s.position <= start and not _leaves(s.site, region.start)]
+    for index in reversed(range(len(before))):
+        if _compiles(before[index]):
+            before = before[index + 1 :]  # it takes seconds: what was queued before it is done
+            break
     for loop in region.sample_loops[:1]:
         body = loop_body(loop)
         if body is not None:
@@ -119,4 +143,6 @@ def _left_before(source: SourceFile, region: Region) -> Step | None:
             # What the region itself leaves running is the fault of its end, not of its start.
             if around is not None and around is not source.left_running(region):
                 return around
+        if samples.is_training(region):
+            return None  # what ran before the loop meets the first of many steps
     return pending(before)
