@@ -52,7 +52,7 @@ from perf_timing.lint import roles as r
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, loops_around, squeeze, target_key
+from perf_timing.lint.scopes import callee_text, loops_around, positional, squeeze, target_key
 from perf_timing.lint.unit_labels import tokens_of
 
 CODE = "TIM507"
@@ -130,7 +130,7 @@ def _metric(delta: Node) -> str:
         if node.kind in ("assign", "augassign", "keyword", "pair") and node.children:
             names = [node.children[0].text]
         elif node.kind == "call":
-            names = [callee_text(node).rpartition(".")[0]]
+            names = [_said_before(node, delta) or callee_text(node).rpartition(".")[0]]
         elif node.kind in ("block", "module", "function"):
             return ""
         for name in names:
@@ -140,6 +140,17 @@ def _metric(delta: Node) -> str:
             if words & _DATA and words & _TIME and not words & _NOT_DATA:
                 return squeeze(name).strip("\"'")
     return ""
+
+
+def _said_before(call: Node, delta: Node) -> str:
+    """Where a call formats a literal text: the text before the placeholder of `delta`."""
+    text = callee_text(call)
+    if not text.startswith(("'", '"')):
+        return ""
+    pieces = re.split(r"\{[^{}]*\}", text)
+    given = positional(call)
+    place = next((i for i, arg in enumerate(given) if arg.start <= delta.start < arg.end), -1)
+    return pieces[place] if 0 <= place < len(pieces) - 1 else "other"
 
 
 def _other_work(source: SourceFile, region: Region, name: str) -> Report | None:
