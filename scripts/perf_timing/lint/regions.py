@@ -10,7 +10,7 @@ at the end of the body): the region then goes around the loop.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from perf_timing.lint.flow import Flow, Step
 from perf_timing.lint.scopes import (
     Scope,
     Scopes,
+    argument,
     base_name,
     call_args,
     callee_text,
@@ -33,6 +34,7 @@ from perf_timing.lint.scopes import (
     squeeze,
     target_key,
 )
+from perf_timing.lint.stopwatches import watches
 
 
 @dataclass
@@ -58,6 +60,8 @@ class Region:
     hooked: bool = False
     periodic: bool = False  # a rate display: the start moves on when enough time has passed
     timer: Scope | None = None  # the function that reads the clock at the end, for a timer
+    watch: bool = False  # between two calls that start and stop a stopwatch
+    shown: bool = False  # a stopwatch for which there is also the region of its readings
 
     @cached_property
     def sample_loops(self) -> list[Node]:
@@ -98,9 +102,14 @@ class Region:
 
 @dataclass(frozen=True)
 class Pair:
-    """An elapsed-time call with the records of its two events, where the file shows them."""
+    """An elapsed-time call with the records of its two events, where the file shows them.
+
+    Where a function of the file reads the time of two events that it is given, `call` is each call
+    of that function: `events` are what it passes.
+    """
 
     call: Node
+    events: tuple[Node, Node]
     scope: Scope
     start: Node | None  # the last record of the start event before the call
     end: Node | None
@@ -276,6 +285,7 @@ class Regions:
                 ),
                 region,
             )
+        self._mark_shown(found.values())
         return sorted(found.values(), key=lambda g: (g.end.start, g.start.start))
 
     def _steps(self, region: Region) -> list[Step]:
@@ -490,20 +500,17 @@ class Regions:
         )
 
     def _stopwatches(self) -> Iterator[Region]:
-        """sdkStartTimer(&t) ... sdkStopTimer(&t) of the CUDA samples' helper library."""
-        if self.scopes.language != "cuda":
-            return
-        stops = self.scopes.calls_by_name.get("sdkStopTimer", [])
-        for call in self.scopes.calls_by_name.get("sdkStartTimer", []):
-            scope = self.scopes.scope_of(call)
-            args = call_args(call)
-            key = squeeze(args.text) if args else ""
-            later = [c for c in stops if c.start > call.end and self.scopes.scope_of(c) is scope
-                     and squeeze((call_args(c) or c).text) == key]  # fmt: skip
-            if later:
-                yield Region(
-                    "clock", scope, call, later[0], later[0], later[0], ((call.end, later[0].end),)
-                )
+        """Between the calls that start and stop a stopwatch, in the function that makes them."""
+        for use in watches(self.scopes):
+            kind = "event" if use.on_device else "clock"
+            span = ((use.start.end, use.stop.end),)
+            yield Region(kind, use.scope, use.start, use.stop, use.stop, use.value, span, watch=True)
+
+    def _mark_shown(self, regions: Iterable[Region]) -> None:
+        """Note the stopwatches whose clock readings the file shows: a region of their own."""
+        shown = {(id(g.scope), g.spans[0][0]) for g in regions if g.timer is not None}
+        for region in regions:
+            region.shown = region.watch and (id(region.scope), region.spans[0][0]) in shown
 
     def _library_regions(self) -> Iterator[Region]:
         for scope in self.scopes.all:
@@ -716,9 +723,32 @@ class Regions:
             events = self.elapsed_events(call)
             if events is None:
                 continue
-            names = [self.event_names(event, scope) for event in events]
-            start, end = (self._last_record(call, scope, group) for group in names)
-            found.append(Pair(call, scope, start, end, names[0], names[1]))
+            sites = self._handed_events(events, scope)
+            found += [self._pair(*site) for site in sites or [(call, events, scope)]]
+        return found
+
+    def _pair(self, call: Node, events: tuple[Node, Node], scope: Scope) -> Pair:
+        names = [self.event_names(event, scope) for event in events]
+        start, end = (self._last_record(call, scope, group) for group in names)
+        return Pair(call, events, scope, start, end, names[0], names[1])
+
+    def _handed_events(
+        self, events: tuple[Node, Node], scope: Scope
+    ) -> list[tuple[Node, tuple[Node, Node], Scope]]:
+        """(call, events, scope) of each call of a function that is given both its events."""
+        if self.scopes.language == "cuda":
+            keys = [base_name(event.text) for event in events]
+        else:
+            keys = [squeeze(event.text) for event in events]
+        if not scope.name or not set(keys) <= set(scope.parameters):
+            return []
+        if any(names & set(keys) for _, where, names in self.records if where is scope):
+            return []
+        found = []
+        for site in self.scopes.call_sites(scope):
+            given = [argument(site, scope.parameters.index(key), key) for key in keys]
+            if given[0] is not None and given[1] is not None:
+                found.append((site, (given[0], given[1]), self.scopes.scope_of(site)))
         return found
 
     def elapsed_events(self, call: Node) -> tuple[Node, Node] | None:

@@ -65,15 +65,10 @@ def fate(source: SourceFile, region: Region) -> Fate:
     found = Fate()
     todo: list[Node] = [region.delta]
     scope = source.scopes.scope_of(region.delta)
-    if region.kind == "event" and source.language == "cuda":
+    if region.watch:
+        found.printed += [s.node for s in _stopwatch_output(source, region)]
+    elif region.kind == "event" and source.language == "cuda":
         todo = _outputs(source, region.delta, scope)
-    elif region.delta.kind == "call" and last_segment(callee_text(region.delta)) == "sdkStopTimer":
-        args = call_args(region.delta)
-        key = squeeze(args.text) if args else ""
-        todo = [c for name in ("sdkGetTimerValue", "sdkGetAverageTimerValue")
-                for c in source.scopes.calls_by_name.get(name, [])
-                if squeeze((call_args(c) or c).text) == key
-                and source.scopes.scope_of(c) is scope]  # fmt: skip
     seen: set[int] = set()
     while todo and len(seen) < 60:
         node = todo.pop()
@@ -88,6 +83,17 @@ def fate(source: SourceFile, region: Region) -> Fate:
                 u for u in source.uses(name, where) if u.start > node.start and not _is_target(u)
             ]
     return found
+
+
+def _stopwatch_output(source: SourceFile, region: Region) -> list[Step]:
+    """What the call that stops or reads a stopwatch prints by itself."""
+    shown = [s for s in source.flow.steps(region.scope)
+             if s.site in (region.delta, region.end) and r.IO in s.roles]  # fmt: skip
+    said = re.search(r"print|show|report", last_segment(callee_text(region.delta)), re.IGNORECASE)
+    told = any(a.kind == "string" for a in positional(region.delta)) and not shown
+    if shown or not (said or told):
+        return shown
+    return [Step(region.delta, region.delta, frozenset({r.IO}), region.delta.end)]
 
 
 def _outputs(source: SourceFile, call: Node, scope: Scope) -> list[Node]:
@@ -590,6 +596,8 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
     scopes = [s for s in region.scope.enclosing() if s.node.kind == "function"]
     if not scopes:
         return True
+    if source.language == "cuda" and not scopes[-1].class_name and fate(source, region).printed:
+        return True  # products do not print times to the terminal from a plain function
     if any(s.class_name for s in scopes):
         names = " ".join([*(s.class_name for s in scopes), *(s.short_name for s in scopes)])
         return bool(

@@ -111,15 +111,15 @@ def _applies(source: SourceFile, region: Region) -> bool:
         or region.cumulative
     ):
         return False
-    if not samples.is_benchmark(source, region) or samples.is_training(region):
+    meant = samples.is_benchmark(source, region) or samples.returns_time(source, region)
+    if not meant or samples.is_training(region):
         return False
     if source.flow.host_only(region.end, region.scope) or samples.means_first(source, region):
         return False
-    return not re.search(
-        r"estimat|probe|calib|alloc|malloc|memory|clone|copy|transfer|init|creat",
-        source.intent(region),
-        re.IGNORECASE,
-    )
+    meant_elsewhere = r"estimat|probe|calib|alloc|malloc|memory|clone|init|creat"
+    if source.language == "python":
+        meant_elsewhere += r"|copy|transfer"  # there the copy makes the buffer
+    return not re.search(meant_elsewhere, source.intent(region), re.IGNORECASE)
 
 
 def _is_result(source: SourceFile, step: Step) -> bool:

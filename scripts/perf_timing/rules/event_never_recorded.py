@@ -85,18 +85,24 @@ def check(source: SourceFile) -> Iterator[Report]:
         if captured is not None:
             yield Report(pair.call, CAPTURED.format(line=captured.line))
             continue
-        events = source.regions.elapsed_events(pair.call) or ()
         for event, names, record in zip(
-            events, (pair.start_names, pair.end_names), (pair.start, pair.end), strict=False
+            pair.events, (pair.start_names, pair.end_names), (pair.start, pair.end), strict=False
         ):
             if (
                 record is None
-                and not any(known & names for _, _, known in source.regions.records)
                 and _created_here(source, names, pair.scope)
+                and not _recorded(source, names, pair)
                 and not _handed_on(source, names, pair)
             ):
                 yield Report(pair.call, MESSAGE.format(event=" ".join(event.text.split())[:60]))
                 break
+
+
+def _recorded(source: SourceFile, names: frozenset[str], pair: Pair) -> bool:
+    return any(
+        known & names and _same_variable(source, call, pair)
+        for call, _, known in source.regions.records
+    )
 
 
 def _captured(source: SourceFile, pair: Pair) -> Node | None:
@@ -145,25 +151,53 @@ def _in_capture(source: SourceFile, call: Node) -> bool:
 
 
 def _created_here(source: SourceFile, names: frozenset[str], scope: Scope) -> bool:
-    """Whether the function that reads the time also makes the event, in plain variables."""
-    if any("#" in n or "[" in n or "." in n for n in names) or len(names) != 1:
+    """Whether the function that reads the time also makes the event, in plain variables.
+
+    In Python a list of events whose members a loop takes one by one is such a variable, too.
+    """
+    if any("[" in n or "." in n for n in names):
         return False
-    (name,) = names
     if source.language == "cuda":
-        return any(
+        return len(names) == 1 and any(
             n.kind == "call" and re.search(r"EventCreate(WithFlags)?$", callee_text(n))
-            and positional(n) and re.fullmatch(rf"&\s*{re.escape(name)}", positional_text(n))
+            and positional(n) and re.fullmatch(rf"&\s*{re.escape(min(names))}", positional_text(n))
             for n in scope.nodes
         )  # fmt: skip
-    pairs = source.scopes.assignments(name, scope)
-    return bool(pairs) and all(_makes_event(value) for _, value in pairs)
+    bases = {n.partition("#")[0] for n in names}
+    pairs = [pair for name in bases for pair in source.scopes.assignments(name, scope)]
+    if len(bases) > 1 and not all(_bound_once(source, n, scope) for n in bases):
+        return False
+    return bool(pairs) and all(_makes_event(source, value, scope) for _, value in pairs)
 
 
-def _makes_event(value: Node) -> bool:
-    """Event(...), or a generator of them that is taken apart."""
-    if value.kind == "comp" and value.children:
-        value = value.children[0]
-    return value.kind == "call" and last_segment(callee_text(value)) == "Event"
+def _bound_once(source: SourceFile, name: str, scope: Scope) -> bool:
+    """Whether `name` is either assigned once or the target of loops, and not both."""
+    assigned = len(source.scopes.assignments(name, scope))
+    looped = any(
+        leaf.text == name
+        for node in scope.nodes
+        if node.kind in ("for", "comp_for") and node.children
+        for leaf in node.children[0].walk()
+    )
+    return assigned + looped == 1
+
+
+def _makes_event(source: SourceFile, value: Node, scope: Scope, depth: int = 0) -> bool:
+    """Event(...), a call of a function of the file that returns one, or a list of them."""
+    if depth > 4:
+        return False
+    if value.kind in ("comp", "tuple", "list") and value.children:
+        parts = value.children[:1] if value.kind == "comp" else value.children
+        return all(_makes_event(source, part, scope, depth + 1) for part in parts)
+    if value.kind != "call":
+        return False
+    function = source.scopes.called_function(value, scope)
+    if function is not None:
+        returned = [n.children[0] for n in function.nodes if n.kind == "return" and n.children]
+        return bool(returned) and all(
+            _makes_event(source, node, function, depth + 1) for node in returned
+        )
+    return last_segment(callee_text(value)) == "Event"
 
 
 def positional_text(call: Node) -> str:
@@ -174,35 +208,45 @@ def positional_text(call: Node) -> str:
 
 def _handed_on(source: SourceFile, names: frozenset[str], pair: Pair) -> bool:
     """Whether the event is an argument of some call, or aliased, so that others may record it."""
-    (name,) = names
+    bases = {name.partition("#")[0] for name in names}
+    reads = {id(known.call) for known in source.regions.pairs}
     for node in source.tree.of_kind("name"):
-        if node.text == name and node.parent is not None:
-            parent = node.parent
-            if parent.kind in (
-                "args",
-                "list",
-                "tuple",
-                "return",
-                "keyword",
-                "pair",
-                "dict",
-                "yield",
-            ):
-                call = parent.parent
-                callee = callee_text(call) if call is not None and call.kind == "call" else ""
-                if call is pair.call or re.search(
-                    r"Event(Create|Destroy|Elapsed|Synchronize|Query)|elapsed_time|synchronize",
-                    callee,
-                ):
-                    continue
-                if (
-                    parent.kind == "tuple"
-                    and parent.parent is not None
-                    and parent.parent.kind == "assign"
-                    and parent.parent.children[0] is parent
-                ):
-                    continue
+        parent = node.parent
+        if node.text not in bases or parent is None or not _same_variable(source, node, pair):
+            continue
+        if parent.kind in ("args", "list", "tuple", "return", "keyword", "pair", "dict", "yield"):
+            if not (_only_reads(parent.parent, reads) or _is_target(parent)):
                 return True
-            if parent.kind == "assign" and parent.children[-1] is node:
-                return True
+        elif parent.kind == "assign" and parent.children[-1] is node:
+            return True
     return False
+
+
+def _same_variable(source: SourceFile, node: Node, pair: Pair) -> bool:
+    """Whether a name may mean the event: outside of the function that made it, it does not."""
+    if not pair.scope.name or source.language == "cuda":
+        return True
+    return pair.scope in source.scopes.scope_of(node).enclosing()
+
+
+def _only_reads(call: Node | None, reads: set[int]) -> bool:
+    if call is None or call.kind != "call":
+        return False
+    return id(call) in reads or bool(
+        re.search(
+            r"Event(Create|Destroy|Elapsed|Synchronize|Query)|elapsed_time|synchronize"
+            r"|^(zip|enumerate|len|reversed|(itertools\.)?pairwise)$",
+            callee_text(call),
+        )
+    )
+
+
+def _is_target(listed: Node) -> bool:
+    """Whether a tuple is what is assigned to, by a statement or by a loop."""
+    owner = listed.parent
+    return (
+        listed.kind == "tuple"
+        and owner is not None
+        and owner.kind in ("assign", "for", "comp_for")
+        and owner.children[0] is listed
+    )

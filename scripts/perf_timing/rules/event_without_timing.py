@@ -135,10 +135,10 @@ def _python(source: SourceFile) -> Iterator[tuple[Node, str]]:
         full = source.scopes.resolve(callee_text(call))
         short = last_segment(full)
         if short == "Event" and _is_untimed(full, call):
-            for name in _targets(call):
+            for name in _targets(source, call):
                 yield call, name
         elif short == "record" and "cuda.core" in source.tree.text and _is_untimed_record(call):
-            for name in _targets(call):
+            for name in _targets(source, call):
                 yield call, "-" + name
 
 
@@ -160,9 +160,16 @@ def _is_untimed_record(call: Node) -> bool:
     )
 
 
-def _targets(call: Node) -> Iterator[str]:
-    """The names that the call's value is stored under, in a list or tuple too."""
+def _targets(source: SourceFile, call: Node, depth: int = 0) -> Iterator[str]:
+    """The names that the call's value is stored under, in a list or tuple too.
+
+    What a function of the file returns is stored where the function is called.
+    """
     for parent in call.ancestors():
+        if parent.kind == "return" and depth < 3:
+            for site in source.scopes.call_sites(source.scopes.scope_of(call)):
+                yield from _targets(source, site, depth + 1)
+            return
         if parent.kind == "assign":
             target = _matching_target(parent, call)
             for leaf in target.walk():

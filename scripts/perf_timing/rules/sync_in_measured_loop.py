@@ -111,7 +111,8 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if source.flow.host_only(region.end, region.scope):
             continue
-        for step in [*_in_window(source, region), *_per_sample(source, region)]:
+        found = [*_in_window(source, region), *_per_sample(source, region)]
+        for step in [*found, *_before_work(region)]:
             if id(step.site) not in seen:
                 seen.add(id(step.site))
                 call = last_segment(callee_text(step.node))
@@ -160,6 +161,26 @@ def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
         if not loops or samples.rare(step.site, loops[-1]):
             continue
         if feeds(region, step, loops[0]) and not _closes_another(source, region, step, loops[0]):
+            yield step
+
+
+def _before_work(region: Region) -> Iterator[Step]:
+    """A wait right after the start event of each sample: the launch of the work is in the figure.
+
+    Without the wait the work is queued behind the event while the device is busy.
+    """
+    if region.kind != "event" or not region.sample_loops or region.carried:
+        return
+    work = [s.position for s in region.steps if s.works or r.OPAQUE in s.roles]
+    for step in region.steps:
+        if (
+            r.WAIT in step.roles
+            and step.node.kind == "call"
+            and _DEVICE_WIDE.search(callee_text(step.node))
+            and not region.inner_loops(step.site)
+            and not samples.rare(step.site, region.start)
+            and step.position < min(work, default=0)
+        ):
             yield step
 
 

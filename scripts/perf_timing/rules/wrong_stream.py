@@ -57,6 +57,7 @@ print((time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
@@ -87,6 +88,10 @@ EVENTS = (
     "the event is recorded on the current stream, but the work on line {work} runs on stream"
     " {stream}; the events do not enclose it"
 )
+APART = (
+    "the event is recorded on stream {stream}, but the work on line {work} and the other event"
+    " are on {other}; the time between the events says nothing about the work"
+)
 CAPTURE = (
     "{name}() gets no stream inside the graph capture; CuTe launches on the default stream"
     " and the graph does not hold the work"
@@ -116,12 +121,50 @@ def _work(region: Region) -> list[Step]:
 
 def _python(source: SourceFile, region: Region) -> Iterator[tuple[Node, str]]:
     work = _work(region)
-    if not work or region.timer is not None or region.hooked:
+    if region.timer is not None or region.hooked:
         return
-    if region.kind == "clock":
+    if region.kind == "event":
+        yield from _apart(source, region)
+    if work and region.kind == "clock":
         yield from _stream_waits(source, region, work)
-    elif region.kind == "event":
+    elif work and region.kind == "event":
         yield from _event_streams(source, region, work)
+
+
+def _apart(source: SourceFile, region: Region) -> Iterator[tuple[Node, str]]:
+    """One of the two events is recorded on a stream of its own that never meets the work's."""
+    work = [s for s in region.steps if s.works or r.OPAQUE in s.roles]
+    streams = [_given_stream(source, record) for record in (region.start, region.end)]
+    if not work or streams.count("") != 1 or any(s.waits for s in region.steps):
+        return
+    record = region.start if streams[0] else region.end
+    stream = streams[0] or streams[1]
+    if any(stream_around(node) is not None for node in (region.start, region.end)):
+        return
+    if any(stream_around(node) is not None for s in work for node in (s.site, s.node)):
+        return
+    made = _NEW_STREAM.match(stream) is not None
+    if not made and not is_stream(source, stream, region.scope):
+        return
+    name = base_name(stream)
+    between = source.tree.text[region.start.end : region.end.start]
+    if not made and re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)|wait_(stream|event)", between):
+        return
+    if not made and (_made_current(source, stream) or _joined(source, region, stream)):
+        return
+    yield record, APART.format(stream=stream, work=work[0].site.line, other="the current stream")
+
+
+_NEW_STREAM = re.compile(r"([\w.]+\.)?(Stream|ExternalStream)\(")
+
+
+def _given_stream(source: SourceFile, record: Node) -> str:
+    """The stream that a record names; "" for the current one."""
+    if last_segment(callee_text(record)) != "record":
+        return ""
+    given = keyword(record, "stream") or next(iter(positional(record)), None)
+    text = squeeze(given.text) if given is not None else ""
+    return "" if re.search(r"current_stream\(\)$|^None$", text) else text
 
 
 def _stream_waits(
@@ -272,7 +315,11 @@ def _cpp_events(
     source: SourceFile, region: Region, work: list[Step], stream: str
 ) -> Iterator[tuple[Node, str]]:
     recorded = {_record_stream(region.start), _record_stream(region.end)}
-    if len(recorded) != 1 or any(s.waits for s in region.steps):
+    if any(s.waits for s in region.steps):
+        return
+    if len(recorded) == 2:
+        yield from _cpp_apart(source, region, work, stream)
+    if len(recorded) != 1:
         return
     (other,) = recorded
     if other == stream or other is None:
@@ -294,6 +341,28 @@ def _cpp_events(
             "the current stream", f"stream {other or 0}"
         ),
     )
+
+
+def _cpp_apart(
+    source: SourceFile, region: Region, work: list[Step], stream: str
+) -> Iterator[tuple[Node, str]]:
+    """One event is on the stream of the work, the other on another one that was created."""
+    for record in (region.start, region.end):
+        other = _record_stream(record)
+        between = source.tree.text[region.start.end : region.end.start]
+        if (
+            other
+            and other != stream
+            and stream
+            and _created(source, other)
+            and _created(source, stream)
+            and not re.search(
+                rf"(?<!StreamCreate\(&)\b{re.escape(base_name(other))}\b(?!;)|StreamWaitEvent",
+                between,
+            )
+        ):
+            work_line = work[0].site.line
+            yield record, APART.format(stream=other, work=work_line, other=f"stream {stream}")
 
 
 def _cpp_waits(
