@@ -1,0 +1,155 @@
+"""Pairs of calls that start and stop a stopwatch, told by their names and by what they are given.
+
+`start_timer(&t) ... stop_timer(&t)`, `sdkStartTimer/sdkStopTimer/sdkGetTimerValue`, `tic() ...
+toc()`, `timer.Start() ... timer.Stop() ... timer.Elapsed()`: two calls belong together when their
+names differ in the word for start and stop only, and when they are given the same object. The file
+need not show what they do: the usual stopwatch of a header reads a host clock. One whose function
+in this file records an event, or whose name speaks of the device where the file shows nothing,
+times with events.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from perf_timing.lint.facts import Node
+from perf_timing.lint.scopes import (
+    Scope,
+    Scopes,
+    callee_text,
+    last_segment,
+    positional,
+    squeeze,
+)
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_JOINED = re.compile(r"(start|stop|begin|end|get|read|reset)(timer|time|watch|clock)", re.IGNORECASE)
+_STARTS = frozenset({"start", "begin", "tic", "tick", "reset", "restart"})
+_STOPS = frozenset({"stop", "end", "toc", "tock", "finish", "pause"})
+_VALUES = frozenset(
+    "get read elapsed diff value seconds second sec ms us millis millisecs milliseconds duration"
+    " lap average print show report total in to since".split()
+)
+_WATCH = re.compile(r"timer|watch|chrono|clock|^time$|^ti[ck]k?$|^to[ck]k?$", re.IGNORECASE)
+_NO_WATCH = re.compile(
+    r"event|profil|nvtx|range|graph|capture|thread|server|stream|session|trace", re.IGNORECASE
+)
+_ON_DEVICE = re.compile(r"gpu|cuda|event|device|hip", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Watch:
+    """One use of a stopwatch: `value` is the call that gives the time, perhaps `stop` itself."""
+
+    start: Node
+    stop: Node
+    value: Node
+    scope: Scope
+    on_device: bool
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call that may belong to a stopwatch: the `verb` of its name, and what it is about."""
+
+    node: Node
+    verb: str  # "start", "stop" or "value"
+    stem: tuple[str, ...]
+    subject: str  # the receiver or the first argument
+    method: bool
+
+    def joins(self, start: "_Call") -> bool:
+        """Whether this call stops or reads the stopwatch that `start` started."""
+        if self.method != start.method or self.subject != start.subject:
+            return False
+        if self.verb == "value" and self.subject:
+            return True
+        return self.stem == start.stem
+
+
+def watches(scopes: Scopes) -> Iterator[Watch]:
+    """Every use of a stopwatch in a file; in Python only of those that the file defines."""
+    for scope in scopes.all:
+        if scope.is_kernel:
+            continue
+        calls = [c for n in scope.nodes if n.kind == "call" and (c := _classify(n)) is not None]
+        calls.sort(key=lambda call: call.node.start)
+        for index, call in enumerate(calls):
+            if call.verb == "start" and _is_watch(scopes, call, scope):
+                found = _use(call, calls[index + 1 :], scope, scopes)
+                if found is not None:
+                    yield found
+
+
+def _use(start: _Call, later: list[_Call], scope: Scope, scopes: Scopes) -> Watch | None:
+    same = []
+    for call in later:
+        if call.verb == "start" and call.stem == start.stem and call.subject == start.subject:
+            break
+        if call.verb != "start" and call.joins(start):
+            same.append(call)
+    stop = next((c for c in same if c.verb == "stop"), same[0] if same else None)
+    if stop is None or stop.node.start < start.node.end:
+        return None
+    value = next((c for c in same if c.verb == "value" and c.node.start >= stop.node.start), stop)
+    shown = _shown(scopes, start, stop, scope)
+    if scopes.language == "python" and not shown:
+        return None
+    about = " ".join((callee_text(start.node), start.subject, _declared(scopes, start.subject)))
+    on_device = "EventRecord" in shown or ".record(" in shown
+    if not shown and "sdk" not in about:
+        on_device = bool(_ON_DEVICE.search(about))
+    return Watch(start.node, stop.node, value.node, scope, on_device)
+
+
+def _classify(node: Node) -> _Call | None:
+    callee = callee_text(node)
+    name = last_segment(callee)
+    words = [w.lower() for w in _WORDS.findall(_JOINED.sub(r"\1_\2", name))]
+    verb = _verb(words)
+    if not verb:
+        return None
+    receiver = squeeze(callee)[: -len(name)].rstrip(".:->") if name != callee else ""
+    method = bool(receiver) and "::" not in callee
+    given = positional(node)
+    subject = receiver if method else (squeeze(given[0].text).lstrip("&*") if given else "")
+    dropped = _STARTS | _STOPS | _VALUES
+    return _Call(node, verb, tuple(w for w in words if w not in dropped), subject, method)
+
+
+def _verb(words: list[str]) -> str:
+    for verb, known in (("start", _STARTS), ("stop", _STOPS), ("value", _VALUES)):
+        if known & set(words):
+            return verb
+    return ""
+
+
+def _is_watch(scopes: Scopes, call: _Call, scope: Scope) -> bool:
+    """Whether the name of the call, its object or the object's type say that it takes a time."""
+    name = last_segment(callee_text(call.node))
+    subject_type = _declared(scopes, call.subject)
+    if _NO_WATCH.search(name) or _NO_WATCH.search(subject_type.replace("EventTimer", "")):
+        return False
+    words = {*_WORDS.findall(_JOINED.sub(r"\1_\2", name)), *_WORDS.findall(subject_type)}
+    if call.method or re.search(r"timer|watch", call.subject, re.IGNORECASE):
+        words |= set(_WORDS.findall(call.subject))
+    return any(_WATCH.search(word.lower()) for word in words)
+
+
+def _declared(scopes: Scopes, subject: str) -> str:
+    """The type that a C++ file declares `subject` with, where its name is that of a stopwatch."""
+    if scopes.language != "cuda" or not re.fullmatch(r"\w+", subject):
+        return ""
+    found = re.search(
+        rf"\b(\w*(?:[tT]imer|[wW]atch|Clock)\w*)(?:<[^<>;]*>)?[\s*&]+{subject}\b", scopes.tree.text
+    )
+    return found[1] if found else ""
+
+
+def _shown(scopes: Scopes, start: _Call, stop: _Call, scope: Scope) -> str:
+    """The text of the functions of this file that the two calls run, or nothing."""
+    functions = [scopes.called_function(call.node, scope) for call in (start, stop)]
+    return " ".join(f.node.text for f in functions if f is not None)
+
+
+__all__ = ["Watch", "watches"]
