@@ -193,9 +193,16 @@ class SourceFile:
         """Whether the names say that host time (launch, compile, load...) is what is measured."""
         if region.kind == "event":
             return False
-        return bool(
-            words.INTENT_NOT_GPU.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.intent(region)))
-        )
+        said = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.intent(region))
+        return bool(words.INTENT_NOT_GPU.search(_DIRECTION.sub("copy", said)))
+
+
+# "CPU to GPU copy" and "device -> host" speak of a transfer, which is device work.
+_DIRECTION = re.compile(
+    r"(?<![a-z])(cpu|host)\W{0,3}(_?to_?|2|\W?>)\W{0,3}(gpu|device|dev)(?![a-z])"
+    r"|(?<![a-z])(gpu|device|dev)\W{0,3}(_?to_?|2|\W?>)\W{0,3}(cpu|host)(?![a-z])",
+    re.IGNORECASE,
+)
 
 
 def _is_target(node: Node) -> bool:

@@ -18,7 +18,9 @@ MEASURES = (
     r"|blocked_autorange"
     r"|chrono|lapsed|clock_gettime|gettimeofday|\bclock\s*\(|QueryPerformance"
     r"|omp_get_wtime|MPI_Wtime|Wtime"
-    r"|sdkStartTimer|EventRecord|CUDAEvent"
+    r"|EventRecord|CUDAEvent"
+    r"|\b\w*([sS]tart|[bB]egin|START)_?([tT]ime|TIME|[wW]atch|[cC]lock)\w*\s*\(|\b[tT]ic\s*\("
+    r"|([tT]imer?|[wW]atch|[cC]lock)\w*(\.|->|_)([sS]tart|[bB]egin|START)\w*\s*\("
 )
 EVENTS = r"elapsed_time|time_till|time_since|ElapsedTime|get_elapsed|\.record\(|CUDAEvent"
 GRAPHS = r"CUDAGraph|cuda\.graph|capture_begin|BeginCapture|GraphLaunch|\.replay\("

@@ -89,6 +89,8 @@ def check(source: SourceFile) -> Iterator[Report]:
     for region in source.regions.all:
         if region.kind == "benchmark" or region.hooked or region.carried:
             continue
+        if region.wraps_measurement:
+            continue
         for step in region.steps:
             if r.COPY in step.roles and id(step.site) not in seen and _counts(source, region, step):
                 seen.add(id(step.site))

@@ -96,7 +96,9 @@ def check(source: SourceFile) -> Iterator[Report]:
     yield from _partial_waits(source)
     seen = set()
     for region in source.regions.all:
-        if region.kind == "event" or region.cumulative or id(region.report) in seen:
+        if region.kind == "event" or region.cumulative or region.shown:
+            continue
+        if id(region.report) in seen:
             continue
         left = _left(source, region)
         if left is None or source.means_host_time(region) or _host_only(source, region):
