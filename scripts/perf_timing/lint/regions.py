@@ -23,7 +23,6 @@ from perf_timing.lint.scopes import (
     Scopes,
     argument,
     base_name,
-    call_args,
     callee_text,
     common_loop,
     last_segment,
@@ -347,6 +346,9 @@ class Regions:
             region = Region("clock", scope, later, end, end, delta, spans, carried=True)
             region.periodic = target is not None and _is_periodic(delta, target)
             yield region
+        elif (kept := self._kept_in(delta, scope)) is not None:
+            spans = ((end.end, kept.end), (kept.start, end.end))
+            yield Region("clock", scope, end, end, end, delta, spans, carried=True)
         elif start.start < end.start:
             function_yield = next(
                 (n for n in scope.nodes if n.kind == "yield" and start.end < n.start < end.start),
@@ -368,6 +370,15 @@ class Regions:
             if target.start > delta.start and common_loop(target, delta) is not None:
                 return target, self.clock_of(value, scope)
         return None, None
+
+    def _kept_in(self, delta: Node, scope: Scope) -> Node | None:
+        """The body of the loop in which the last reading is kept: `last, now = now, clock()`."""
+        end, start = (target_key(child) for child in delta.children)
+        for target, value in self.scopes.assignments(start, scope):
+            loop = common_loop(target, delta)
+            if target.start < delta.start and loop is not None and squeeze(value.text) == end:
+                return loop_body(loop)
+        return None
 
     def _generator(self, region: Region, point: Node) -> Iterator[Region]:
         """A function with `yield` between its readings: the region is each block that uses it."""
@@ -504,7 +515,9 @@ class Regions:
         for use in watches(self.scopes):
             kind = "event" if use.on_device else "clock"
             span = ((use.start.end, use.stop.end),)
-            yield Region(kind, use.scope, use.start, use.stop, use.stop, use.value, span, watch=True)
+            yield Region(
+                kind, use.scope, use.start, use.stop, use.stop, use.value, span, watch=True
+            )
 
     def _mark_shown(self, regions: Iterable[Region]) -> None:
         """Note the stopwatches whose clock readings the file shows: a region of their own."""
@@ -783,13 +796,25 @@ class Regions:
     def _event_regions(self) -> Iterator[Region]:
         for pair in self.pairs:
             start, end = pair.start, pair.end
-            if start is None or end is None or start is end:
+            if start is None or end is None:
+                continue
+            if start is end:
+                yield from self._around(pair, start)
                 continue
             one, two = self.scopes.scope_of(start), self.scopes.scope_of(end)
             if one is two and start.start < end.start:
                 yield Region(
                     "event", one, start, end, pair.call, pair.call, ((start.end, end.start),)
                 )
+
+    def _around(self, pair: Pair, record: Node) -> Iterator[Region]:
+        """One record in a loop, whose events are read in pairs: each iteration is measured."""
+        loops = loops_around(record)
+        body = loop_body(loops[0]) if loops else None
+        if body is not None and pair.start_names != pair.end_names:
+            spans = ((record.end, body.end), (body.start, record.start))
+            scope = self.scopes.scope_of(record)
+            yield Region("event", scope, record, record, pair.call, pair.call, spans, carried=True)
 
 
 def _is_periodic(delta: Node, reset: Node) -> bool:
