@@ -53,7 +53,7 @@ from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment
+from perf_timing.lint.scopes import callee_text, last_segment, loop_body, loops_around
 
 CODE = "TIM202"
 LABEL = "SYNC-LOOP"
@@ -93,17 +93,57 @@ def check(source: SourceFile) -> Iterator[Report]:
                     MESSAGE.format(call=call),
                     related=((region.start, "clock started here"),),
                 )
+    for region, step in _training_steps(source):
+        if id(step.site) not in seen:
+            seen.add(id(step.site))
+            call = last_segment(callee_text(step.node))
+            yield Report(step.site, MESSAGE.format(call=call),
+                         related=((region.end, "timed up to here"),))  # fmt: skip
+
+
+def _training_steps(source: SourceFile) -> Iterator[tuple[Region, Step]]:
+    """Reads in every step of a training loop whose steps, or windows of steps, are timed.
+
+    A read after all the work of a step that is timed by itself is the wait that its clock needs.
+    """
+    for region in source.regions.all:
+        if region.kind not in ("clock", "event") or region.hooked or region.timer is not None:
+            continue
+        loops = [loop for loop in region.sample_loops if loop.kind != "comp"]
+        body = loop_body(loops[0]) if loops else None
+        if body is None or source.flow.host_only(region.end, region.scope):
+            continue
+        steps = source.flow.between(region.scope, body.start, body.end)
+        if not _trains(steps):
+            continue
+        window = region.carried and samples.rare(region.end, loops[0])
+        for step in steps:
+            if not _reads(step) or loops_around(step.site)[:1] != loops[:1]:
+                continue
+            behind = [s for s in steps if s.works and s.position > step.position]
+            measured = window or (
+                region.holds(step.site) and any(s.position <= region.end.end for s in behind)
+            )
+            if measured and not samples.rare(step.site, loops[0]):
+                yield region, step
+
+
+def _trains(steps: list[Step]) -> bool:
+    calls = [callee_text(s.node) for s in steps if s.works and s.node.kind == "call"]
+    return any(last_segment(c) == "backward" for c in calls)
+
+
+def _reads(step: Step) -> bool:
+    """Whether a call reads from the device, itself or in a helper that is no pass of its own."""
+    if r.READ not in step.roles or step.roles & {r.UPLOAD, r.JOIN, r.IO}:
+        return False
+    loops = any(n.kind in ("for", "while") for helper in step.helpers for n in helper.nodes)
+    return step.node.kind == "call" and not loops
 
 
 def _blocks(region: Region, step: Step) -> bool:
-    if (
-        r.READ not in step.roles
-        or step.roles & {r.UPLOAD, r.JOIN, r.IO}
-        or step.node.kind != "call"
-    ):
+    if not _reads(step):
         return False
-    if any(n.kind in ("for", "while") for helper in step.helpers for n in helper.nodes):
-        return False  # a helper that is a whole pass by itself
     loops = [loop for loop in region.inner_loops(step.site) if loop.kind != "comp"]
     if not loops or samples.rare(step.site, loops[-1]):
         return False
