@@ -52,6 +52,8 @@ _RUNTIME = (
 )  # fmt: skip
 
 
+# All members are on one device, so one that is on the host speaks for all.
+_JOINS = frozenset({"torch.cat", "torch.concat", "torch.stack", "torch.hstack", "torch.vstack"})
 # What makes a function of a function, or says something about devices.
 _TRANSFORMS = re.compile(
     r"jax\.(jit|pmap|vmap|grad|value_and_grad|make_jaxpr|eval_shape|checkpoint|remat|sharding\b"
@@ -227,9 +229,14 @@ class Roles:
         receiver = self.devices.of(function, scope) if function.kind == "attribute" else UNKNOWN
         if function.kind == "name":
             key = squeeze(function.text).rpartition(".")[0]
-            pairs = self.scopes.assignments(key, scope)
-            if pairs:
-                receiver = self.devices.of(pairs[-1][1], self.scopes.scope_of(pairs[-1][1]))
+            # Not loss = loss.item() itself, nor total = 0, which has no item(): it has been added to.
+            values = [
+                value
+                for _, value in self.scopes.assignments(key, scope)
+                if value.kind != "number" and not value.start <= node.start < value.end
+            ]
+            if values:
+                receiver = self.devices.of(values[-1], self.scopes.scope_of(values[-1]))
         if receiver == HOST and short in (
             "cpu",
             "numpy",
@@ -454,6 +461,8 @@ class Roles:
             return {WORK}
         if re.match(r"[A-Z]", short) and not short.isupper():
             return set()  # a class
+        if re.match(r"(enable|disable)_", short):
+            return set()  # pipe.enable_model_cpu_offload()
         if full.startswith(
             (
                 "torch.utils",
@@ -492,6 +501,8 @@ class Roles:
         operands += [
             self.devices.of(k.children[-1], scope) for k in (self._keywords(node)) if k.children
         ]
+        if full in _JOINS and self._joins_host(node, scope):
+            return set()
         receiver = self._callee_device(node, function, full, scope)
         if DEVICE in operands or receiver == DEVICE:
             return {WORK}
@@ -527,6 +538,12 @@ class Roles:
         ):
             return {WORK, LIKELY}
         return set()
+
+    def _joins_host(self, node: Node, scope: Scope) -> bool:
+        """Whether a member of torch.cat((a, b)) is known to be on the host."""
+        given = positional(node)[:1]
+        members = given[0].children if given and given[0].kind in ("tuple", "list") else []
+        return any(self.devices.of(m, scope) == HOST for m in members if m.kind != "number")
 
     def _keywords(self, node: Node) -> list[Node]:
         return [

@@ -65,6 +65,13 @@ def fate(source: SourceFile, region: Region) -> Fate:
     found = Fate()
     todo: list[Node] = [region.delta]
     scope = source.scopes.scope_of(region.delta)
+    if region.kind == "clock" and not region.watch:
+        # Both print(t1 - t0) and times.append(t1 - t0).
+        todo += [
+            delta
+            for delta, start, end, _ in source.regions.deltas
+            if start is region.start and end is region.end and delta is not region.delta
+        ]
     if region.watch:
         found.printed += [s.node for s in _stopwatch_output(source, region)]
     elif region.kind == "event" and source.language == "cuda":
@@ -126,6 +133,9 @@ def _absorb(source: SourceFile, node: Node, found: Fate) -> str:
             if ended:
                 return ""
         elif kind == "augassign" or (kind == "assign" and operator(parent)[:2] in ("+=", "-=")):
+            if parent.children[-1].kind == "list":  # times += [seconds]
+                found.lists.add(target_key(parent.children[0]))
+                return ""
             if not loops_around(parent):
                 return target_key(parent.children[0])
             found.sums.add(target_key(parent.children[0]))
@@ -607,6 +617,8 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
                 re.IGNORECASE,
             )
         )
+    if source.language == "cuda" and "main" in source.scopes.functions:
+        return True  # a program of one file, which prints what it measures
     if BENCHMARK.search(scopes[0].short_name) or BENCHMARK.search(scopes[-1].short_name):
         return True
     return bool(BENCHMARK.search(re.split(r"[\\/]", source.unit.path)[-1]))
