@@ -373,6 +373,8 @@ class Regions:
 
     def _kept_in(self, delta: Node, scope: Scope) -> Node | None:
         """The body of the loop in which the last reading is kept: `last, now = now, clock()`."""
+        if {child.kind for child in delta.children} != {"name"}:
+            return None
         end, start = (target_key(child) for child in delta.children)
         for target, value in self.scopes.assignments(start, scope):
             loop = common_loop(target, delta)

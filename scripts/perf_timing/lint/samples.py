@@ -46,6 +46,8 @@ SPREAD = re.compile(
 )
 MEAN = re.compile(r"(^|[._])(mean|fmean|average|avg|nanmean|sum|accumulate|reduce)$")
 
+OUTPUT = re.compile(r"(print|log|info|debug|warn|echo)\w*$")
+
 
 @dataclass
 class Fate:
@@ -244,8 +246,11 @@ def _applied(use: Node, name: str) -> set[str]:
     for parent in use.ancestors():
         if parent.kind == "call":
             callee = callee_text(parent)
-            if child is call_args(parent) or child.kind == "comp" or child is parent.children[0]:
-                found.add(last_segment(callee))
+            short = last_segment(callee)
+            if OUTPUT.match(short):
+                found |= set() if found else {"raw"}
+            elif child is call_args(parent) or child.kind == "comp" or child is parent.children[0]:
+                found.add(short)
         elif parent.kind == "subscript" and child is parent.children[0]:
             index = parent.text[child.end - parent.start :]
             if re.match(r"\[\s*[\w.]+\s*:", index):
