@@ -165,6 +165,9 @@ class Roles:
             words.WAIT_NAME.search(short) and not words.NO_WAIT_NAME.search(short)
         ):
             return {WAIT, CLOCK} if re.search(r"time", short) else {WAIT}
+        if full.endswith("multiprocessing.spawn"):  # it joins the processes unless told not to
+            joins = keyword(node, "join")
+            return {READ, JOIN} if joins is None or joins.text != "False" else {SLEEP}
         if short in ("wait", "join", "result") and "." in callee and not positional(node):
             return {READ, JOIN}
         if short == "get" and "." in callee and not positional(node):
@@ -229,7 +232,7 @@ class Roles:
         receiver = self.devices.of(function, scope) if function.kind == "attribute" else UNKNOWN
         if function.kind == "name":
             key = squeeze(function.text).rpartition(".")[0]
-            # Not loss = loss.item() itself, nor total = 0, which has no item(): it has been added to.
+            # Not loss = loss.item() itself, nor total = 0, which has no item(): it was added to.
             values = [
                 value
                 for _, value in self.scopes.assignments(key, scope)
@@ -617,6 +620,8 @@ class Roles:
             found = self._runtime(vendor, node)
             if found:
                 return found
+        if words.CPP_ANY_WAIT.search(short):
+            return {WAIT}
         if words.COLLECTIVE_CPP.match(short):
             return {WORK}
         if words.CPP_LIBRARY_WORK.match(short):

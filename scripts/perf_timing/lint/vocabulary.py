@@ -269,7 +269,9 @@ DEVICE_EVIDENCE = {
 }
 
 # CUDA and HIP runtime: last segment without the vendor's prefix.
-CPP_VENDOR = re.compile(r"^(cuda|hip|cu|mu|musa)(?=[A-Z])")
+# The last three are the prefixes of projects' own layers over CUDA and HIP.
+CPP_VENDOR = re.compile(r"^(cuda|hip|cu|mu|musa|gpu|hc|dev)(?=[A-Z])")
+CPP_ANY_WAIT = re.compile(r"(Device|Stream|Event|Thread|Queue)_?[sS]ynchronize$")
 CPP_WAITS = frozenset(
     "DeviceSynchronize StreamSynchronize EventSynchronize ThreadSynchronize CtxSynchronize Free"
     " DeviceReset StreamSynchronize_ptsz HostSynchronize MemPrefetchSynchronize".split()

@@ -51,9 +51,17 @@ from collections.abc import Iterator
 from perf_timing.lint import roles as r
 from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, loop_body, loops_around
+from perf_timing.lint.scopes import (
+    callee_text,
+    last_segment,
+    loop_body,
+    loops_around,
+    positional,
+    squeeze,
+)
 
 CODE = "TIM202"
 LABEL = "SYNC-LOOP"
@@ -85,7 +93,7 @@ def check(source: SourceFile) -> Iterator[Report]:
         if samples.means_first(source, region):
             continue
         for step in region.steps:
-            if id(step.site) not in seen and _blocks(region, step):
+            if id(step.site) not in seen and _blocks(source, region, step):
                 seen.add(id(step.site))
                 call = last_segment(callee_text(step.node))
                 yield Report(
@@ -141,13 +149,43 @@ def _reads(step: Step) -> bool:
     return step.node.kind == "call" and not loops
 
 
-def _blocks(region: Region, step: Step) -> bool:
-    if not _reads(step):
+def _blocks(source: SourceFile, region: Region, step: Step) -> bool:
+    if not _reads(step) or _has_come(source, step.node):
         return False
     loops = [loop for loop in region.inner_loops(step.site) if loop.kind != "comp"]
-    if not loops or samples.rare(step.site, loops[-1]):
+    if not loops or samples.rare(step.site, loops[-1]) or _decides(step.site, loops[0]):
         return False
     return any(
         (s.works or r.BLOCKING in s.roles) and region.inner_loops(s.site)[:1] == loops[:1]
         for s in region.steps
     ) or last_segment(callee_text(step.node)) in ("get", "asnumpy")
+
+
+def _has_come(source: SourceFile, call: Node) -> bool:
+    """Whether all that a call is given is on the host: the decoding of tokens that were read."""
+    given = positional(call)
+    scope = source.scopes.scope_of(call)
+    return last_segment(callee_text(call)) in ("decode", "convert_ids_to_tokens") and all(
+        source.devices.of(value, scope) == "host" for value in given[:1]
+    )
+
+
+def _decides(read: Node, loop: Node) -> bool:
+    """Whether the value decides if the loop goes on, as a token that may be the last one."""
+    names = {squeeze(p.children[0].text) for p in read.ancestors() if p.kind == "assign"}
+    for node in loop.walk():
+        if node.kind not in ("if", "elif", "while") or not node.children:
+            continue
+        condition, body = node.children[0], node.child("block")
+        leaves = node is loop or (body is not None and _leaves(body))
+        inside = condition.start <= read.start < condition.end
+        mentioned = {n.text for n in condition.walk() if n.kind == "name"}
+        if leaves and (inside or mentioned & names):
+            return True
+    return False
+
+
+def _leaves(body: Node) -> bool:
+    return any(
+        (n.kind == "jump" and n.text == "break") or n.kind == "return" for n in body.children
+    )

@@ -117,6 +117,8 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
             for s in region.steps
         )
         return works and not samples.conditional(step.site, loops[-1]) and not _epochs(region)
+    if _epochs(region):
+        return False
     # Writing a whole trace or file costs so much that a condition around it does not matter.
     writes_file = re.search(r"(export_chrome_trace|dump|save)$", callee_text(step.node))
     guarded = samples.rare if writes_file else samples.conditional

@@ -87,7 +87,7 @@ def check(source: SourceFile) -> Iterator[Report]:
         work = _first(region)
         if work is None or id(region.start) in seen or not _applies(source, region):
             continue
-        if not samples.warmed(source, region):
+        if not samples.warmed(source, region) and not _sampled_inside(source, region, work):
             seen.add(id(region.start))
             message = MESSAGE.format(work=work.site.line, end=region.end.line)
             yield Report(region.start, message, related=((work.site, "first execution"),))
@@ -144,3 +144,12 @@ def _prints_each(source: SourceFile, region: Region) -> bool:
             any(loop.start <= node.start < loop.end for loop in loops[:1]) for node in value.printed
         )
     )
+
+
+def _sampled_inside(source: SourceFile, region: Region, work: Step) -> bool:
+    """Whether the region is the run time around samples, the first of which is the cold one."""
+    for other in source.regions.all:
+        loops = [loop for loop in other.sample_loops if region.holds(loop)]
+        if other is not region and loops and other.holds(work.site) and _applies(source, other):
+            return True
+    return False

@@ -63,8 +63,9 @@ from collections.abc import Iterator
 from perf_timing.lint import roles as r
 from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import Scope, loops_around
+from perf_timing.lint.scopes import Scope, loop_body, loops_around
 
 CODE = "TIM304"
 LABEL = "SINGLE-RUN"
@@ -103,7 +104,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
     steps = samples.works(region)
     if not steps or not source.evidence or any(r.HARNESS in s.roles for s in region.steps):
         return False
-    if any(region.inner_loops(s.site) or _loops_inside(s.node, s.helpers) for s in steps):
+    if any(_repeats(region, s) or _loops_inside(s.node, s.helpers) for s in steps):
         return False
     if not samples.is_benchmark(source, region) or samples.is_training(region):
         return False
@@ -122,6 +123,17 @@ def _restarted(region: Region) -> bool:
     """Whether the clock is started in a loop that goes on inside the region."""
     around = {id(loop) for loop in loops_around(region.end)}
     return any(id(loop) not in around for loop in loops_around(region.start))
+
+
+def _repeats(region: Region, step: Step) -> bool:
+    """Whether a loop repeats the work; one that steps through the data by pieces does it once."""
+    for loop in region.inner_loops(step.site):
+        body = loop_body(loop)
+        header = loop.tree.text[loop.start : body.start] if body else ""
+        pieces = re.search(r"\+=\s*(?!1\b)\w|=\s*(\w+)\s*\+\s*(?!1\b)\w+\s*\)", header)
+        if loop.kind != "for" or pieces is None:
+            return True
+    return False
 
 
 def _loops_inside(node: object, helpers: tuple[Scope, ...]) -> bool:
