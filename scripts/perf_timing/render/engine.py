@@ -46,6 +46,7 @@ def render(scenario: Scenario, chosen: Mapping[str, Any], argv: Sequence[str] = 
         if chosen.get("cache") == "warm":
             raise UserError("--rotate makes the cache cold; it does not go with --cache warm")
         context["cache"] = "cold"
+    context["missing"] = missing_names(scenario, context)
     setup = _setup(context)
     _require_call(scenario, context, setup)
     # The set-up goes in last: tidying must not touch the blank lines in its strings.
@@ -94,12 +95,12 @@ def _require_call(
         raise UserError("--setup of loop must define `loader`, what the batches come from")
     calls = context.get("calls")
     if calls is not None and len(calls) == 1:
-        raise UserError("--calls is needed twice or more: one version has nothing to compare with")
+        raise UserError("--call is needed twice or more: one version has nothing to compare with")
     labels = [label for label, _ in calls or [] if label]
     if calls is not None and len(calls) > 20:
-        raise UserError("--calls: at most 20 versions in one comparison")
+        raise UserError("--call: at most 20 versions in one comparison")
     if len(set(labels)) < len(labels):
-        raise UserError("--calls: two versions have the same name")
+        raise UserError("--call: two versions have the same name")
     for name in context.get("rotate") or []:
         if context.get("call") and name not in setup_code.names_read(context["call"]):
             raise UserError(f"--rotate {name}: the call does not read {name}")
@@ -109,6 +110,7 @@ def missing_names(scenario: Scenario, chosen: Mapping[str, Any]) -> list[str]:
     """Names that the calls read and that the set-up does not define: what is left to edit."""
     expressions = [chosen["call"]] if chosen.get("call") else []
     expressions += [expression for _, expression in chosen.get("calls") or []]
+    expressions += [chosen[name] for name in ("bytes", "flops", "check") if chosen.get(name)]
     code = chosen.get("setup") or chosen.get("setup_file") or ""
     known = {"cute": ["stream"], "loop": ["batch"]}.get(scenario.name, [])
     return setup_code.names_missing(code, expressions, known)
@@ -118,7 +120,7 @@ def _python_context(scenario: Scenario, context: Mapping[str, Any]) -> dict[str,
     expressions = [context["call"]] if context.get("call") else []
     expressions += [expression for _, expression in context.get("calls") or []]
     read = [name for name in setup_code.names_read(*expressions) if name != "torch"]
-    extra: dict[str, Any] = {"input_names": read, "missing": missing_names(scenario, context)}
+    extra: dict[str, Any] = {"input_names": read, "missing": context["missing"]}
     if "calls" in scenario.options:
         extra["versions"] = _versions(context.get("calls"))
     if scenario.name == "cute":
@@ -179,11 +181,14 @@ def _check_cuda(context: dict[str, Any]) -> None:
     if not kernel or not launch:
         return
     defined = set(values.cpp_names(values.cpp_file_scope(kernel), setup or "")) | _CPP_KNOWN
-    used = values.cpp_names(launch["config"], launch["arguments"], launch["kernel"])
-    missing = [name for name in used if name not in defined]
-    if missing:
+    used = {"launch": [launch["config"], launch["arguments"], launch["kernel"]]}
+    used |= {name: [context[name]] for name in ("bytes", "flops") if context.get(name)}
+    for option, codes in used.items():
+        missing = [name for name in values.cpp_names(*codes) if name not in defined]
+        if not missing:
+            continue
         raise UserError(
-            f"--launch uses {', '.join(missing)}, which neither --kernel nor --setup defines;"
+            f"--{option} uses {', '.join(missing)}, which neither --kernel nor --setup defines;"
             " add --setup 'const int n = 1 << 20; float* x = device_array<float>(n);'"
         )
 
