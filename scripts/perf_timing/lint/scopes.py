@@ -346,6 +346,8 @@ class Scopes:
             key = squeeze(value.text)
             found = self.functions.get(last_segment(key), [])
             plain = [f for f in found if not f.class_name or key.startswith("self.")]
+            if not found:
+                return self._returned_closure(value, key, scope)
             return plain[0] if len(plain) == 1 else None
         if value.kind == "call":
             name = callee_text(value)
@@ -367,6 +369,18 @@ class Scopes:
             if inner.kind == "attribute" and inner.children and inner.children[0].kind == "call":
                 return self.callable_value(inner.children[0], scope)
         return None
+
+    def _returned_closure(self, value: Node, key: str, scope: Scope) -> Scope | None:
+        """`run = make_run(x)`: the function that is defined in make_run, which returns it."""
+        made = self.definition(value, key, scope)
+        maker = (
+            self.called_function(made, scope) if made is not None and made.kind == "call" else None
+        )
+        if maker is None:
+            return None
+        returned = {n.children[0].text for n in maker.nodes if n.kind == "return" and n.children}
+        inner = [child for child in maker.children if child.name and child.short_name in returned]
+        return inner[0] if len(returned) == len(inner) == 1 else None
 
     def class_of(self, receiver: str, scope: Scope, at: Node) -> str:
         """The class of this file that the object `receiver` is built from, or ""."""

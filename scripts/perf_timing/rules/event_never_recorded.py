@@ -214,6 +214,8 @@ def _handed_on(source: SourceFile, names: frozenset[str], pair: Pair) -> bool:
         parent = node.parent
         if node.text not in bases or parent is None or not _same_variable(source, node, pair):
             continue
+        if parent.kind == "keyword" and parent.children[0] is node and len(parent.children) > 1:
+            continue  # print(..., end="") names a parameter
         if parent.kind in ("args", "list", "tuple", "return", "keyword", "pair", "dict", "yield"):
             if not (_only_reads(parent.parent, reads) or _is_target(parent)):
                 return True

@@ -61,6 +61,10 @@ DEFAULT = True
 SEVERITY = "warning"
 LANGUAGES = ("python",)
 MESSAGE = "`{name}` also holds {what} on line {line}, which waits for the device's earlier work"
+EMPTY = (
+    "the clock starts here, after next() on line {line} has fetched the batch; nothing is left to"
+    " wait for"
+)
 NOTE = (
     "Read the clock right before and right after next(), and copy with non_blocking=True after it;"
     " render-timing loop and inject-timing do so."
@@ -114,6 +118,12 @@ def check(source: SourceFile) -> Iterator[Report]:
     for region in source.regions.all:
         if region.kind != "clock" or id(region.end) in seen:
             continue
+        fetch = _fetched_already(source, region)
+        if fetch is not None:
+            seen.add(id(region.end))
+            message = EMPTY.format(line=fetch.line)
+            yield Report(region.start, message, related=((fetch, "the fetch"),))
+            continue
         name = _metric(region.delta)
         if not name or not loops_around(region.end):
             continue
@@ -121,6 +131,32 @@ def check(source: SourceFile) -> Iterator[Report]:
         if report is not None:
             seen.add(id(region.end))
             yield report
+
+
+def _fetched_already(source: SourceFile, region: Region) -> Node | None:
+    """The next() right before a reading in a loop, where no call lies between the two readings."""
+    if region.carried or region.timer is not None or not loops_around(region.start):
+        return None
+    low, high = region.start.end, region.end.start
+    calls = [n for n in region.scope.nodes if n.kind in ("call", "for", "while", "with")]
+    if any(low <= n.start < high for n in calls if not _wraps(n, region.end)):
+        return None
+    statement = source.statement(region.start)
+    block = statement.parent
+    before = [c for c in block.children if c.end <= statement.start] if block else []
+    return next(
+        (
+            n
+            for n in (before[-1].walk() if before else ())
+            if n.kind == "call" and re.search(r"(^|\.)(next|__next__)$", callee_text(n))
+        ),
+        None,
+    )
+
+
+def _wraps(call: Node, reading: Node) -> bool:
+    """Whether the call takes the difference: waits.append(clock() - start)."""
+    return call.start <= reading.start and reading.end <= call.end
 
 
 def _metric(delta: Node) -> str:

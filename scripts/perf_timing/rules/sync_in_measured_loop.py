@@ -98,6 +98,13 @@ def check(source: SourceFile) -> Iterator[Report]:
     for region, step in _stages(source):
         call = last_segment(callee_text(step.node))
         yield Report(step.node, STAGES.format(call=call), related=((region.start, "started here"),))
+    for region, step in _each_step(source):
+        if id(step.site) not in seen:
+            seen.add(id(step.site))
+            call = last_segment(callee_text(step.node))
+            yield Report(
+                step.site, MESSAGE.format(call=call), related=((region.start, "recorded"),)
+            )
     for region in source.regions.all:
         if (
             region.kind not in ("clock", "event")
@@ -138,6 +145,22 @@ def _stages(source: SourceFile) -> Iterator[tuple[Region, Step]]:
         ]
         if len(regions) > 1 and waits:
             yield regions[0], waits[-1]
+
+
+def _each_step(source: SourceFile) -> Iterator[tuple[Region, Step]]:
+    """Waits in a loop whose iterations are measured by one event each, read afterwards."""
+    for region in source.regions.all:
+        if region.kind == "event" and region.carried:
+            for step in region.steps:
+                device_wide = _DEVICE_WIDE.search(
+                    callee_text(step.node) if step.node.kind == "call" else ""
+                )
+                if (
+                    r.WAIT in step.roles
+                    and device_wide
+                    and not samples.rare(step.site, region.start)
+                ):
+                    yield region, step
 
 
 def _item_loops(region: Region) -> list[Node]:
