@@ -38,7 +38,7 @@ _WATCH = re.compile(r"timer|watch|chrono|clock|^time$|^ti[ck]k?$|^to[ck]k?$", re
 _NO_WATCH = re.compile(
     r"event|profil|nvtx|range|graph|capture|thread|server|stream|session|trace", re.IGNORECASE
 )
-_ON_DEVICE = re.compile(r"gpu|cuda|event|device|hip", re.IGNORECASE)
+_ON_DEVICE = re.compile(r"gpu|cuda|event|device|(?<![a-z])hip|stream", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,25 @@ def watches(scopes: Scopes) -> Iterator[Watch]:
         if scope.is_kernel:
             continue
         calls = [c for n in scope.nodes if n.kind == "call" and (c := _classify(n)) is not None]
+        calls = [*_built(scope, calls), *calls]
         calls.sort(key=lambda call: call.node.start)
         for index, call in enumerate(calls):
-            if call.verb == "start" and _is_watch(scopes, call, scope):
+            if call.verb == "start" and _is_watch(scopes, call):
                 found = _use(call, calls[index + 1 :], scope, scopes)
                 if found is not None:
                     yield found
+
+
+def _built(scope: Scope, calls: list[_Call]) -> Iterator[_Call]:
+    """Declarations of stopwatches that nothing starts: `Timer timer;` starts by itself."""
+    if scope.node.tree.language != "cuda":
+        return
+    started = {call.subject for call in calls if call.verb == "start"}
+    read = {call.subject for call in calls if call.verb != "start" and call.method} - started
+    for node in scope.nodes:
+        declared = re.match(r"(?:const\s+)?([\w:]+)(?:<[^<>;]*>)?\s+(\w+)", node.text)
+        if node.kind == "decl" and declared and declared[2] in read:
+            yield _Call(node, "start", (), declared[2], True)
 
 
 def _use(start: _Call, later: list[_Call], scope: Scope, scopes: Scopes) -> Watch | None:
@@ -99,7 +112,9 @@ def _use(start: _Call, later: list[_Call], scope: Scope, scopes: Scopes) -> Watc
     shown = _shown(scopes, start, stop, scope)
     if scopes.language == "python" and not shown:
         return None
-    about = " ".join((callee_text(start.node), start.subject, _declared(scopes, start.subject)))
+    called = callee_text(start.node) if start.node.kind == "call" else ""
+    given = [a.text for call in (start, stop) for a in positional(call.node)]
+    about = " ".join((called, start.subject, _declared(scopes, start), *given))
     on_device = "EventRecord" in shown or ".record(" in shown
     if not shown and "sdk" not in about:
         on_device = bool(_ON_DEVICE.search(about))
@@ -128,10 +143,12 @@ def _verb(words: list[str]) -> str:
     return ""
 
 
-def _is_watch(scopes: Scopes, call: _Call, scope: Scope) -> bool:
+def _is_watch(scopes: Scopes, call: _Call) -> bool:
     """Whether the name of the call, its object or the object's type say that it takes a time."""
+    subject_type = _declared(scopes, call)
+    if call.node.kind == "decl":
+        return bool(subject_type) and not _NO_WATCH.search(subject_type)
     name = last_segment(callee_text(call.node))
-    subject_type = _declared(scopes, call.subject)
     if _NO_WATCH.search(name) or _NO_WATCH.search(subject_type.replace("EventTimer", "")):
         return False
     words = {*_WORDS.findall(_JOINED.sub(r"\1_\2", name)), *_WORDS.findall(subject_type)}
@@ -140,19 +157,27 @@ def _is_watch(scopes: Scopes, call: _Call, scope: Scope) -> bool:
     return any(_WATCH.search(word.lower()) for word in words)
 
 
-def _declared(scopes: Scopes, subject: str) -> str:
-    """The type that a C++ file declares `subject` with, where its name is that of a stopwatch."""
-    if scopes.language != "cuda" or not re.fullmatch(r"\w+", subject):
+def _declared(scopes: Scopes, call: _Call) -> str:
+    """The type of the call's subject: in C++ what the file last declared it with, if a watch's."""
+    if scopes.language == "python" and call.method:
+        return scopes.class_of(call.subject, scopes.scope_of(call.node), call.node)
+    if scopes.language != "cuda" or not re.fullmatch(r"\w+", call.subject):
         return ""
-    found = re.search(
-        rf"\b(\w*(?:[tT]imer|[wW]atch|Clock)\w*)(?:<[^<>;]*>)?[\s*&]+{subject}\b", scopes.tree.text
+    declaration = re.compile(
+        rf"\b(\w*(?:[tT]imer|[wW]atch|Clock|Chrono)\w*)(?:<[^<>;]*>)?[\s*&]+{call.subject}\b"
     )
-    return found[1] if found else ""
+    found = list(declaration.finditer(scopes.tree.text))
+    before = [match[1] for match in found if match.start() < call.node.end]
+    return before[-1] if before else (found[0][1] if found else "")
 
 
 def _shown(scopes: Scopes, start: _Call, stop: _Call, scope: Scope) -> str:
     """The text of the functions of this file that the two calls run, or nothing."""
-    functions = [scopes.called_function(call.node, scope) for call in (start, stop)]
+    methods = scopes.classes.get(_declared(scopes, start), [])
+    if methods:
+        return " ".join(method.node.text for method in methods)
+    calls = [call.node for call in (start, stop) if call.node.kind == "call"]
+    functions = [scopes.called_function(call, scope) for call in calls]
     return " ".join(f.node.text for f in functions if f is not None)
 
 
