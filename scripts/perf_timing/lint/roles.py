@@ -177,7 +177,8 @@ class Roles:
         ):
             return self._read(node, full, short, scope)
         if short in ("decode", "convert_ids_to_tokens") and "token" in callee:
-            return {READ}
+            given = [self.devices.of(arg, scope) for arg in positional(node)[:1]]
+            return set() if given == [HOST] else {READ}
         if (
             re.search(
                 r"(^|_)(transfer|to_device|to_dev|to_gpu|move_to|send_to_device"
