@@ -81,6 +81,7 @@ REPLAYED = (
     ("compare", FULL, "    "),
     ("cute", FULL, "    "),
 )
+QUEUED = "    CHECK(cudaEventRecord(start, stream));\n    queue();\n"
 CUDA_LOOP = "  for (int i = 0; i < iterations; ++i) {\n"
 
 
@@ -94,6 +95,9 @@ def intruders() -> Iterator[Break]:
             body = f"{indent}    {python}\n{indent}    graph.replay()\n"
             new = f"{indent}start.record()\n{indent}for _ in range(10):\n{body}"
             yield Break(what, scenario, form, old, new, rule)
+        body = f"{{\n      {cpp}\n      queue();\n    }}\n"
+        new = QUEUED.replace("queue();\n", f"for (int i = 0; i < 10; ++i) {body}")
+        yield Break(what, "raw-cuda", FULL, QUEUED, new, rule)
         new = f"{CUDA_LOOP}    {cpp}\n"
         yield Break(what, "raw-cuda", SHORT, CUDA_LOOP, new, rule)
 
@@ -134,6 +138,12 @@ def events() -> Iterator[Break]:
     other = "  cudaStream_t other;\n  CHECK(cudaStreamCreate(&other));\n"
     new = other + record.replace("stream", "other")
     yield Break("an end event on another stream", "raw-cuda", SHORT, record, new, "wrong-stream")
+    record = "    CHECK(cudaEventRecord(end, stream));\n"
+    what = "an end event on another stream"
+    yield Break(what, "raw-cuda", FULL, record, record.replace("stream", "0"), "wrong-stream")
+    what = "a factor that is missing"
+    old, new = "return 1e3 * elapsed_ms;", "return elapsed_ms;"
+    yield Break(what, "raw-cuda", FULL, old, new, "unit-mismatch")
     old = "1e3 * elapsed_ms"
     what = "a factor that is missing"
     yield Break(what, "raw-cuda", SHORT, old, "elapsed_ms", "unit-mismatch")
@@ -157,6 +167,8 @@ def waits() -> Iterator[Break]:
     wait = "  CHECK(cudaEventSynchronize(end));\n"
     what = "a wait that is missing"
     yield Break(what, "raw-cuda", SHORT, wait, "", "elapsed-before-sync")
+    wait = "    CHECK(cudaEventSynchronize(end));\n"
+    yield Break(what, "raw-cuda", FULL, wait, "", "elapsed-before-sync")
     wait = "torch.cuda.synchronize()\n"
     yield Break(what, "loop", SHORT, wait, "", "elapsed-before-sync")
     wait = "    torch.cuda.synchronize()  # every step"

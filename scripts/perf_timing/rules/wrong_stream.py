@@ -300,6 +300,8 @@ def _in_graph(node: Node) -> bool:
 def _cpp(source: SourceFile, region: Region) -> Iterator[tuple[Node, str]]:
     work = [s for s in region.steps if s.node.kind == "launch" and not s.helpers]
     if not work:
+        if region.kind == "event":
+            yield from _cpp_records(source, region)
         return
     streams = {_launch_stream(s.node) for s in work}
     if len(streams) != 1:
@@ -341,6 +343,21 @@ def _cpp_events(
             "the current stream", f"stream {other or 0}"
         ),
     )
+
+
+def _cpp_records(source: SourceFile, region: Region) -> Iterator[tuple[Node, str]]:
+    """Two records around work of which the file shows no launch, on streams that never meet."""
+    work = [s for s in region.steps if s.works or r.OPAQUE in s.roles]
+    streams = [_record_stream(region.start), _record_stream(region.end)]
+    if not work or None in streams or len(set(streams)) != 2:
+        return
+    if streams.count("") != 1 or not any(_non_blocking(source, s) for s in streams if s):
+        return
+    between = source.tree.text[region.start.end : region.end.start]
+    if not re.search(r"StreamWaitEvent|Synchronize", between):
+        record, other = (region.end, region.start) if streams[0] else (region.start, region.end)
+        named = f"stream {_record_stream(other)}"
+        yield record, APART.format(stream=0, work=work[0].site.line, other=named)
 
 
 def _cpp_apart(
