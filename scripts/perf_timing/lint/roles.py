@@ -653,7 +653,7 @@ class Roles:
             return {READ, JOIN}
         if short == "item":
             return {READ}
-        return self._foreign(node, callee)
+        return set() if words.CPP_HOUSEKEEPING.match(short) else self._foreign(node, callee)
 
     @cached_property
     def device_pointers(self) -> frozenset[str]:

@@ -430,6 +430,14 @@ def _warm_site(
     return _warm_callers(source, caller, steps, mine, depth + 1)
 
 
+def kept_running(source: SourceFile, region: Region) -> bool:
+    """Whether a stopwatch is read elsewhere: a sum over frames, steps or phases of a program."""
+    if not region.watch or region.delta is not region.end:
+        return False
+    value = fate(source, region)
+    return not (value.printed or value.returned or value.names or value.passed or value.lists)
+
+
 def unused(source: SourceFile, scope: Scope) -> bool:
     """Whether a function is private to the file, by its name, and nothing in the file uses it."""
     name = scope.short_name

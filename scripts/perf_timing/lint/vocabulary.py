@@ -272,6 +272,11 @@ DEVICE_EVIDENCE = {
 # The last three are the prefixes of projects' own layers over CUDA and HIP.
 CPP_VENDOR = re.compile(r"^(cuda|hip|cu|mu|musa|gpu|hc|dev)(?=[A-Z])")
 CPP_ANY_WAIT = re.compile(r"(Device|Stream|Event|Thread|Queue)_?[sS]ynchronize$")
+# What is left of the runtime's names once work, copies, waits and allocations are told apart.
+CPP_HOUSEKEEPING = re.compile(
+    r"^(cuda|hip)(Stream|Event|Device|Graph|Mem|Free|Get|Set|Func|Host|Create|Destroy|Bind|Unbind"
+    r"|Pointer|Array|Texture|Peek|Profiler|Occupancy|Driver|Runtime)"
+)
 CPP_WAITS = frozenset(
     "DeviceSynchronize StreamSynchronize EventSynchronize ThreadSynchronize CtxSynchronize Free"
     " DeviceReset StreamSynchronize_ptsz HostSynchronize MemPrefetchSynchronize".split()

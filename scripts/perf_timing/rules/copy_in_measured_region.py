@@ -116,6 +116,8 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     words = source.intent(region)
     if not kernels or _END_TO_END.search(words):
         return False
+    if step.helpers and not re.search(r"kernel|comput", words, re.IGNORECASE):
+        return False  # a whole computation on the device, as its caller sees it
     return bool(
         re.search(r"kernel|\bop\b|compute|gemm|matmul|gpu time|flop", words, re.IGNORECASE)
     ) or any(kernel and kernel.lower() in words.lower() for kernel in kernels)

@@ -63,7 +63,7 @@ from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, target_key
+from perf_timing.lint.scopes import callee_text, last_segment, target_key
 
 CODE = "TIM101"
 LABEL = "NOSYNC"
@@ -140,9 +140,31 @@ def _left(source: SourceFile, region: Region) -> Step | None:
         waits = any(s.waits for s in region.steps)
         return None if waits else Step(region.start, region.start, frozenset(), 0)
     left = source.left_running(region)
+    if left is not None and _appends(region, left):
+        return None
     if left is None:
         left = _opaque(source, region)
     return left
+
+
+def _appends(region: Region, left: Step) -> bool:
+    """Whether all that may still run is how a loop, which reads each result, keeps the last one.
+
+    ids = torch.cat([ids, token]) after token.item(): nothing beside the model that was waited for.
+    """
+    loops = region.inner_loops(left.site)[:1]
+    reads = [s for s in region.steps if s.waits and region.inner_loops(s.site)[:1] == loops]
+    if not loops or not reads:
+        return False
+    after = [s for s in region.steps if s.works and s.position > reads[-1].position]
+    return all(
+        r.ARITHMETIC in s.roles
+        or (
+            s.node.kind == "call"
+            and last_segment(callee_text(s.node)) in ("cat", "concat", "stack")
+        )
+        for s in after
+    )
 
 
 def _opaque(source: SourceFile, region: Region) -> Step | None:

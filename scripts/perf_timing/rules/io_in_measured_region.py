@@ -58,6 +58,7 @@ from collections.abc import Iterator
 from perf_timing.lint import roles as r
 from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import callee_text, last_segment
@@ -107,7 +108,7 @@ def check(source: SourceFile) -> Iterator[Report]:
 
 
 def _counts(source: SourceFile, region: Region, step: Step) -> bool:
-    if step.helpers or step.position >= region.end.start:
+    if step.helpers or step.position >= region.end.start or _for_debugging(step.site):
         return False
     loops = [loop for loop in region.inner_loops(step.site) if loop.kind != "comp"]
     if loops:
@@ -133,3 +134,19 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
 def _epochs(region: Region) -> bool:
     """Whether each iteration is an epoch or a like phase, which a line of text cannot slow."""
     return samples.is_training(region) and samples.is_phase(region)
+
+
+def _for_debugging(node: Node) -> bool:
+    """Whether a C++ file compiles the write only where a macro asks for it: #ifdef DEBUG."""
+    if node.tree.language != "cuda":
+        return False
+    depth = 0
+    for line in reversed(node.tree.text[: node.start].splitlines()):
+        directive = re.match(r"\s*#\s*(if|ifdef|ifndef|endif)\b(.*)", line)
+        if directive and directive[1] == "endif":
+            depth += 1
+        elif directive and depth:
+            depth -= 1
+        elif directive and re.search(r"DEBUG|VERBOSE|TRACE|LOG|PRINT", directive[2], re.IGNORECASE):
+            return directive[1] != "ifndef"
+    return False

@@ -11,7 +11,8 @@ algorithms. It can take a thousand times as long as the others, and all of it la
 
 ## Known problems
 A warm-up in another file is not seen. Training loops and timers inside a product's code are left
-out: their first step is real. Loops that print every sample are left out too.
+out: their first step is real. Loops that print every sample are left out too, and private helpers
+that nothing in the file uses.
 
 ## Example
 ```python
@@ -110,6 +111,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         and region.scope.parent.name
     ):
         return False  # a decorator for any function
+    if samples.kept_running(source, region):
+        return False
     if samples.means_first(source, region) or _replays(source, region):
         return False
     if any(r.HARNESS in s.roles for s in region.steps) or not source.evidence:

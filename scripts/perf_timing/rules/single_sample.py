@@ -108,7 +108,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if not samples.is_benchmark(source, region) or samples.is_training(region):
         return False
-    if samples.unused(source, region.scope):
+    if samples.unused(source, region.scope) or samples.kept_running(source, region):
         return False
     if all(r.REPLAY in s.roles for s in steps) and _unrolled(source):
         return False
