@@ -4,7 +4,9 @@ A clock region is found from the difference of two clock values: the readings ar
 names back to the calls, through attributes (`self.t0`), keys (`times["start"]`), scaled values and
 helpers of the file that return a time. A difference whose readings lie in two functions is a timer:
 its regions are where the file uses it (`with Timer():`, `timer.start() ... timer.stop()`), and
-between the hooks of a framework. An event region is found from the elapsed-time call.
+between the hooks of a framework. An event region is found from the elapsed-time call, or from each
+call of a function that is given the events whose time it reads; one event a step, read in pairs,
+gives a region that goes around the loop.
 A value that is assigned again later in the loop is read in the next iteration (`end = time.time()`
 at the end of the body): the region then goes around the loop.
 """

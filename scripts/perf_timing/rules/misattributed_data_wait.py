@@ -11,7 +11,8 @@ billed to the loader, and a run that is bound by the GPU looks starved of data. 
 after the loader has handed over the batch reads next to nothing, however slow the loader is.
 
 ## Known problems
-The metric is known by its name. Copies that go through a helper of another file are not seen.
+The metric is known by its name, except where a loop reads the clock right after `next()` and again
+before anything else happens. Copies that go through a helper of another file are not seen.
 
 ## Example
 ```python

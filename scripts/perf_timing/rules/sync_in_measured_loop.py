@@ -3,7 +3,8 @@
 ## What it does
 Reports a wait (synchronize and its like) in each iteration of a loop that one pair of readings
 encloses. In a benchmark of one kernel or operator it also reports a device-wide wait in each sample
-whose time is only summed or printed.
+whose time is only summed or printed, one between the start event of each sample and its work, and
+one in a loop that records an event in each iteration and reads them in pairs.
 
 ## Why it misleads
 The queue runs dry in each iteration, so the latency of a launch and of a wake-up is added to every

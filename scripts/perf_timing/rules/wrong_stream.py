@@ -2,8 +2,9 @@
 
 ## What it does
 Reports a wait for a stream that the measured work was not launched on, events that are recorded on
-the current stream around work that runs on a side stream, and a CuTe DSL call without a stream
-inside a graph capture.
+the current stream around work that runs on a side stream, one of two events that is recorded on a
+stream which never meets the other one's, and a CuTe DSL call without a stream inside a graph
+capture.
 
 ## Why it misleads
 Streams do not wait for each other by themselves. A wait for an idle stream returns at once, and
