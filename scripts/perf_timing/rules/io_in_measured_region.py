@@ -117,7 +117,7 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
             and region.inner_loops(s.site)[:1] == loops[:1]
             for s in region.steps
         )
-        return works and not samples.conditional(step.site, loops[-1]) and not _epochs(region)
+        return works and not _at_times(step.site, loops[-1]) and not _epochs(region)
     if _epochs(region):
         return False
     # Writing a whole trace or file costs so much that a condition around it does not matter.
@@ -150,3 +150,25 @@ def _for_debugging(node: Node) -> bool:
         elif directive and re.search(r"DEBUG|VERBOSE|TRACE|LOG|PRINT", directive[2], re.IGNORECASE):
             return directive[1] != "ifndef"
     return False
+
+
+def _at_times(node: Node, loop: Node) -> bool:
+    """Whether a condition keeps the write from some iterations.
+
+    `if stream:` around the text of a token is a way of working: all iterations write, or none.
+    """
+    streams = next(
+        (
+            parent
+            for parent in node.ancestors()
+            if parent.kind == "if"
+            and re.fullmatch(
+                r"\(?\s*([\w.]+\.)?stream(ing|_output)?\s*\)?", parent.children[0].text
+            )
+        ),
+        None,
+    )
+    inside = streams is not None and loop.start < streams.start and streams.end <= loop.end
+    if inside and streams is not None and len(streams.children) == 2:
+        return samples.conditional(node, streams) or samples.conditional(streams, loop)
+    return samples.conditional(node, loop)
