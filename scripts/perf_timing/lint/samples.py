@@ -606,11 +606,22 @@ _LOGGED = re.compile(
 )
 
 
+def _one_call(source: SourceFile, region: Region) -> bool:
+    """Whether a region of C++ is one call of a straight function that times a part of itself."""
+    helpers = {s.helpers[0].node.start: s.helpers[0] for s in works(region) if s.helpers}
+    sites = {id(s.site) for s in works(region)}
+    if source.language != "cuda" or len(helpers) != 1 or len(sites) != 1:
+        return False
+    (helper,) = helpers.values()
+    inside = [g for g in source.regions.all if g.scope is helper and g.timer is None]
+    return len(inside) == 1 and not any(n.kind in ("for", "while") for n in helper.nodes)
+
+
 def is_benchmark(source: SourceFile, region: Region) -> bool:
     """Whether a region measures for the sake of the figure: not a timer inside a product's code."""
     if region.kind == "harness":
         return True
-    if region.wraps_measurement:
+    if region.wraps_measurement and not _one_call(source, region):
         return False
     if region.hooked or region.carried or any(s.is_async for s in region.scope.enclosing()):
         return False

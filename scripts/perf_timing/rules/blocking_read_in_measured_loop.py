@@ -46,6 +46,7 @@ print(total.item())
 ```
 """
 
+import re
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
@@ -128,6 +129,8 @@ def _training_steps(source: SourceFile) -> Iterator[tuple[Region, Step]]:
         for step in steps:
             if not _reads(step) or loops_around(step.site)[:1] != loops[:1]:
                 continue
+            if _drained(steps, step):
+                continue
             behind = [s for s in steps if s.works and s.position > step.position]
             measured = window or (
                 region.holds(step.site) and any(s.position <= region.end.end for s in behind)
@@ -145,12 +148,15 @@ def _reads(step: Step) -> bool:
     """Whether a call reads from the device, itself or in a helper that is no pass of its own."""
     if r.READ not in step.roles or step.roles & {r.UPLOAD, r.JOIN, r.IO}:
         return False
-    loops = any(n.kind in ("for", "while") for helper in step.helpers for n in helper.nodes)
-    return step.node.kind == "call" and not loops
+    if step.node.kind != "call" or re.match(
+        r"(eval|evaluate|validat)", last_segment(callee_text(step.node))
+    ):
+        return False  # a pass by itself, of which the metrics come back
+    return not any(n.kind in ("for", "while") for helper in step.helpers for n in helper.nodes)
 
 
 def _blocks(source: SourceFile, region: Region, step: Step) -> bool:
-    if not _reads(step) or _has_come(source, step.node):
+    if not _reads(step) or _has_come(source, step.node) or _drained(region.steps, step):
         return False
     loops = [loop for loop in region.inner_loops(step.site) if loop.kind != "comp"]
     if not loops or samples.rare(step.site, loops[-1]) or _decides(step.site, loops[0]):
@@ -159,6 +165,20 @@ def _blocks(source: SourceFile, region: Region, step: Step) -> bool:
         (s.works or r.BLOCKING in s.roles) and region.inner_loops(s.site)[:1] == loops[:1]
         for s in region.steps
     ) or last_segment(callee_text(step.node)) in ("get", "asnumpy")
+
+
+def _drained(steps: list[Step], read: Step) -> bool:
+    """Whether the host has waited since the last work was queued, so that the read costs nothing.
+
+    That is a read after a wait, which is the one to report, or the second of two reads.
+    """
+    loops = loops_around(read.site)[:1]
+    before = [
+        s
+        for s in steps
+        if s.position < read.position and s.node is not read.node and (s.works or s.waits)
+    ]
+    return bool(before) and not before[-1].works and loops_around(before[-1].site)[:1] == loops
 
 
 def _has_come(source: SourceFile, call: Node) -> bool:

@@ -117,6 +117,8 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
             and region.inner_loops(s.site)[:1] == loops[:1]
             for s in region.steps
         )
+        if re.search(r"epoch", loops[0].children[0].text[:40], re.IGNORECASE):
+            return False
         return works and not _at_times(step.site, loops[-1]) and not _epochs(region)
     if _epochs(region):
         return False
