@@ -82,6 +82,11 @@ REFUSED = {
     "items that are two lines": (LOOP.encode(), ("--items", "1\nimport os"), "--items"),
     "a negative number": (LOOP.encode(), ("--warmup-steps", "-1"), "--warmup-steps"),
     "an unknown option": (LOOP.encode(), ("--bogus",), "--bogus"),
+    "FLOPs by a name": (LOOP.encode(), ("--flops-per-item", "6*n"), "takes a number over 0"),
+    "FLOPs by a call": (LOOP.encode(), ("--flops-per-item", "abs(6)"), "takes a number over 0"),
+    "FLOPs below 0": (LOOP.encode(), ("--flops-per-item", "6-124e6"), "takes a number over 0"),
+    "FLOPs that divide by 0": (LOOP.encode(), ("--flops-per-item", "6/0"), "takes a number"),
+    "FLOPs beyond all bounds": (LOOP.encode(), ("--flops-per-item", "9**9**9"), "takes a number"),
     "two actions": (LOOP.encode(), ("--remove", "--check"), "--check"),
     "an unknown method": (LOOP.encode(), ("--method", "magic"), "--method"),
 }
@@ -135,6 +140,17 @@ def test_text_from_the_command_line_never_becomes_code(value: str, tmp_path: Pat
     assert [node.value for node in values] == [value + ".json"]  # type: ignore[attr-defined]
     assert command(str(path), "--remove").status == 0
     assert path.read_text() == LOOP
+
+
+@pytest.mark.parametrize(
+    ("told", "number"),
+    [("6*124e6", "744000000"), ("2 * (3 + 4) // 2", "7"), ("1e9", "1000000000"), ("1/4", "0.25")],
+)
+def test_flops_may_be_arithmetic(told: str, number: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(LOOP)
+    assert command(str(path), "--write", "--flops-per-item", told).status == 0
+    assert f"flops_per_item={number},\n" in path.read_text()
 
 
 def test_a_file_that_cannot_be_written_is_left_whole(

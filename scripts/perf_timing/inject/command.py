@@ -1,9 +1,12 @@
 """Command line of `inject-timing`."""
 
 import argparse
+import ast
 import difflib
+import math
+import operator
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -81,8 +84,9 @@ def _add_reporting(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--items",
         metavar="EXPR",
-        help="items in a step, over names of the loop's body, such as 'ids.numel()' (default: the"
-        " batch's first dimension)",
+        help="items over names of the loop's body, such as 'ids.numel()', counted for each batch"
+        " fetched; over names bound outside only, once a step (default: the batch's first"
+        " dimension)",
     )
     group.add_argument(
         "--log-every",
@@ -95,9 +99,9 @@ def _add_reporting(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--flops-per-item",
         metavar="N",
-        type=_positive,
+        type=_arithmetic,
         default=0,
-        help="FLOPs an item, for the MFU",
+        help="FLOPs an item, for the MFU; a number or arithmetic such as 6*124e6",
     )
     group.add_argument(
         "--peak-tflops",
@@ -126,9 +130,47 @@ def _positive(text: str) -> float:
         number = float(text)
     except ValueError:
         number = 0.0
+    return _over_zero(number, text)
+
+
+def _over_zero(number: float, text: str) -> float:
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"takes a number over 0, not {text!r}")
     return int(number) if number.is_integer() and number < 1e15 else number
+
+
+def _arithmetic(text: str) -> float:
+    """The value of numbers joined by + - * / // ** and brackets; names and calls are refused."""
+    try:
+        number = _value(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError):
+        number = 0.0
+    return _over_zero(number, text)
+
+
+_OPERATIONS: dict[type[ast.AST], Callable[..., float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Pow: math.pow,  # overflows, where the power of whole numbers would go on for ever
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+}
+
+
+def _value(node: ast.expr) -> float:
+    match node:
+        case ast.Constant(value=bool()):
+            pass
+        case ast.Constant(value=int() | float() as number):
+            return float(number)
+        case ast.UnaryOp(op, operand) if type(op) in _OPERATIONS:
+            return _OPERATIONS[type(op)](_value(operand))
+        case ast.BinOp(left, op, right) if type(op) in _OPERATIONS:
+            return _OPERATIONS[type(op)](_value(left), _value(right))
+    raise ValueError(ast.unparse(node))
 
 
 def _run(arguments: list[str]) -> int:

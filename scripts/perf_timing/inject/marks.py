@@ -3,7 +3,7 @@
 import ast
 
 from perf_timing._cli import UserError
-from perf_timing.inject import copies, phases
+from perf_timing.inject import copies, items, phases
 from perf_timing.inject.loops import FETCH, Candidate, Finder
 from perf_timing.inject.plan import NAME, Options, Plan, Planner
 
@@ -22,7 +22,7 @@ def plan(finder: Finder, candidate: Candidate, options: Options) -> Plan:
     copies.mark(planner)
     phases.mark(planner)
     if options.items:
-        _mark_items(planner)
+        items.mark(planner)
     return planner.plan
 
 
@@ -131,26 +131,3 @@ def _mark_fetches(planner: Planner) -> None:
             count += 1
     if planner.candidate.fetched_inside and not count:
         planner.warn("no fetch found in the loop: data wait is not measured")
-
-
-def _mark_items(planner: Planner) -> None:
-    """Count items where all names of the expression are bound, as early as can be."""
-    tree = ast.parse(planner.options.items, mode="eval")
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    call = f"items({planner.options.items})"
-    first, last = planner.loop.body[0], None
-    for statement in planner.loop.body:
-        bound = {
-            node.id
-            for node in ast.walk(statement)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        }
-        if bound & names and planner.syntax.stands_alone(statement):
-            last = statement
-            names -= bound
-    if last is not None:
-        planner.after(last, call)
-    elif planner.syntax.stands_alone(first):
-        planner.before(first, call)
-    else:
-        raise _refusal(planner, "has a body without lines of its own for --items")
