@@ -40,7 +40,8 @@ PYTHON_LOCAL = {
 CUDA_WORDS = (
     *("cudaEvent", "hipEvent", "cuEvent", "CUDAEvent", "chrono", "nvtx", "roctx", "clock("),
     *("lapsed", "gettimeofday", "clock_gettime", "omp_get_wtime", "Wtime", "sdkStartTimer"),
-    *("QueryPerformance", "GraphLaunch", "BeginCapture", "benchmark::State", "nvbench"),
+    *("tart_timer", "tartTimer", "QueryPerformance", "GraphLaunch", "BeginCapture", "nvbench"),
+    *("benchmark::State",),
     *("cudaDeviceProp", "hipDeviceProp", "DeviceGetAttribute", "GetDeviceProperties", "<<<"),
     *("lint-timing:",),
 )
