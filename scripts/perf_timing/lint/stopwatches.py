@@ -11,6 +11,7 @@ times with events.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from perf_timing.lint.facts import Node
 from perf_timing.lint.scopes import (
@@ -37,6 +38,9 @@ _VALUES = frozenset(
 _WATCH = re.compile(r"timer|watch|chrono|clock|^time$|^ti[ck]k?$|^to[ck]k?$", re.IGNORECASE)
 _NO_WATCH = re.compile(
     r"event|profil|nvtx|range|graph|capture|thread|server|stream|session|trace", re.IGNORECASE
+)
+_DECLARATION = re.compile(
+    r"\b(\w*(?:[tT]imer|[wW]atch|Clock|Chrono)\w*)(?:<[^<>;]*>)?[\s*&]+(\w+)\b"
 )
 _ON_DEVICE = re.compile(r"gpu|cuda|event|device|(?<![a-z])hip|stream", re.IGNORECASE)
 
@@ -163,12 +167,18 @@ def _declared(scopes: Scopes, call: _Call) -> str:
         return scopes.class_of(call.subject, scopes.scope_of(call.node), call.node)
     if scopes.language != "cuda" or not re.fullmatch(r"\w+", call.subject):
         return ""
-    declaration = re.compile(
-        rf"\b(\w*(?:[tT]imer|[wW]atch|Clock|Chrono)\w*)(?:<[^<>;]*>)?[\s*&]+{call.subject}\b"
-    )
-    found = list(declaration.finditer(scopes.tree.text))
-    before = [match[1] for match in found if match.start() < call.node.end]
+    found = _declarations(scopes.tree.text).get(call.subject, [])
+    before = [name for offset, name in found if offset < call.node.end]
     return before[-1] if before else (found[0][1] if found else "")
+
+
+@lru_cache(maxsize=8)
+def _declarations(text: str) -> dict[str, list[tuple[int, str]]]:
+    """For each name that a C++ text declares as a stopwatch: (offset, type) of each declaration."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for match in _DECLARATION.finditer(text):
+        found.setdefault(match[2], []).append((match.start(), match[1]))
+    return found
 
 
 def _shown(scopes: Scopes, start: _Call, stop: _Call, scope: Scope) -> str:

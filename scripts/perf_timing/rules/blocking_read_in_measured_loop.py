@@ -2,15 +2,18 @@
 
 ## What it does
 Reports `.item()`, `.cpu()`, `float(tensor)`, `.get()` and other blocking reads in each iteration of
-a loop that works on the device and that one pair of readings encloses.
+a loop that works on the device and that one pair of readings encloses, and in each step of a
+training loop whose steps, or windows of steps, are timed. Not reported are a read right after
+another wait, one whose value decides whether the loop goes on, and one behind all the work of a
+step that is timed by itself: that is the wait which its clock needs.
 
 ## Why it misleads
 The host waits for the device in each iteration instead of running ahead, so launches no longer
 overlap with execution; the loop is slower than it would be without the read.
 
 ## Known problems
-A loop whose purpose is the read (decoding token by token) is reported as well. Reads on every n-th
-iteration only are not.
+A loop whose purpose is the read, and which goes on whatever was read, is reported as well. Reads on
+every n-th iteration only are not.
 
 ## Example
 ```python

@@ -10,7 +10,9 @@ took to queue the work: often a constant few microseconds, whatever the size of 
 
 ## Known problems
 Whether a call is device work is decided on evidence in the same file: launches, tensors and models
-known to be on a device, calls that usually compute. Waits hidden in other files are not seen.
+known to be on a device, calls that usually compute. Waits hidden in other files are not seen. A
+stopwatch of another file (`startTimer(&t)`, `timer.Start()`) counts as a host clock that does not
+wait, unless its name, its type or what it is given speaks of the device or a stream.
 Regions whose names say that launch, compile or load time is meant are not reported.
 
 ## Example
