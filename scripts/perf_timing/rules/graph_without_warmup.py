@@ -75,7 +75,8 @@ from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
-from perf_timing.lint.scopes import Scope, callee_text
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import Scope, callee_text, last_segment
 
 CODE = "TIM302"
 LABEL = "GRAPH-NOWARMUP"
@@ -149,7 +150,8 @@ def _replays(source: SourceFile) -> Iterator[Report]:
         before = [
             s
             for s in source.flow.steps(region.scope)
-            if s.position <= region.start.start and r.REPLAY in s.roles
+            if _made(source, steps[0], region) <= s.position <= region.start.start
+            and r.REPLAY in s.roles
         ]
         if (
             before
@@ -165,6 +167,22 @@ def _replays(source: SourceFile) -> Iterator[Report]:
             REPLAY.format(work=steps[0].site.line),
             related=((steps[0].site, "first replay"),),
         )
+
+
+def _made(source: SourceFile, replay: Step, region: Region) -> int:
+    """Where the graph that is replayed was made: an earlier one of its name is another graph."""
+    if source.language != "python" or replay.node.kind != "call":
+        return 0
+    graph = callee_text(replay.node).rpartition(".")[0]
+    targets = [
+        target.start
+        for target, value in source.scopes.assignments(graph, region.scope)
+        if value.kind == "call"
+        and last_segment(callee_text(value)) in ("CUDAGraph", "XPUGraph")
+        and source.scopes.scope_of(target) is region.scope
+        and target.start < region.start.start
+    ]
+    return max(targets, default=0)
 
 
 def _captured_here(source: SourceFile, step: Step) -> bool:
