@@ -28,7 +28,7 @@ def test_the_diff_is_one_that_patch_applies(name: str, tmp_path: Path) -> None:
     data = FILES[name]
     path = tmp_path / "train.py"
     path.write_bytes(data)
-    run = [sys.executable, "-m", "perf_timing.inject", "train.py"]
+    run = [sys.executable, "-m", "perf_timing.inject", "train.py", "--full-diff"]
     scripts = str(Path(__file__).resolve().parents[2] / "scripts")
     done = subprocess.run(
         run,
@@ -44,6 +44,38 @@ def test_the_diff_is_one_that_patch_applies(name: str, tmp_path: Path) -> None:
     path.write_bytes(data)
     assert command(str(path), "--write").status == 0
     assert path.read_bytes() == patched
+
+
+@pytest.mark.parametrize("name", ["plain", "CRLF", "latin-1"])
+def test_the_diff_shows_the_marks_and_the_block_as_one_line(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_bytes(FILES[name])
+    short, full = command(str(path)), command(str(path), "--full-diff")
+    inserted = [line for line in full.out.splitlines() if line.startswith("+")]
+    [told] = [line for line in short.out.splitlines() if "support code" in line]
+    lines = int(told.split()[3])
+    assert told == f"+# >>> perf-timing: {lines} lines of support code, shown by --full-diff"
+    assert len([line for line in short.out.splitlines() if line[:1] == "+"]) == (
+        len(inserted) - lines + 1
+    )
+    assert "+    for x, y in _perf_timing.steps(loader):" in short.out
+    assert len(short.out.splitlines()) < 45 < 300 < len(full.out.splitlines())
+    last = short.err.splitlines()[-1]
+    assert "this diff is shortened, --full-diff prints it whole; --write applies it" in last
+    assert "shortened" not in full.err
+    assert "diff only; --write applies it" in full.err
+    assert path.read_bytes() == FILES[name]
+
+
+def test_a_shortened_diff_is_none_that_git_applies(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(LOOP)
+    (tmp_path / "the.diff").write_text(command(str(path)).out.replace(str(path), "train.py"))
+    done = subprocess.run(
+        ["git", "apply", "the.diff"], cwd=tmp_path, capture_output=True, timeout=60
+    )
+    assert done.returncode != 0
+    assert path.read_text() == LOOP
 
 
 def test_check_says_whether_a_file_is_instrumented(tmp_path: Path) -> None:
@@ -64,6 +96,10 @@ def test_remove_with_diff_leaves_the_file(tmp_path: Path) -> None:
     outcome = command(str(path), "--remove", "--diff")
     assert outcome.status == 0
     assert "-    for x, y in _perf_timing.steps(loader):" in outcome.out
+    assert "lines of support code" in outcome.out
+    assert "--remove alone applies it" in outcome.err
+    full = command(str(path), "--remove", "--full-diff")
+    assert len(full.out) > 5 * len(outcome.out)
     assert path.read_bytes() == there
 
 

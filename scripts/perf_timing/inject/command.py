@@ -44,6 +44,12 @@ def build_parser() -> argparse.ArgumentParser:
     action.add_argument("--remove", action="store_true", help="restore FILE, in place")
     action.add_argument("--check", action="store_true", help="say whether FILE is instrumented")
     parser.add_argument("--diff", action="store_true", help="with --remove: only print the diff")
+    parser.add_argument(
+        "--full-diff",
+        action="store_true",
+        help="print the diff whole, as patch and git apply take it (default: the inserted block as"
+        " one line)",
+    )
     _add_placing(parser)
     _add_reporting(parser)
     return parser
@@ -187,18 +193,26 @@ def _run(arguments: list[str]) -> int:
     if chosen.remove:
         return _remove(chosen, original)
     result, summary = _inject(chosen, original)
-    _deliver(original, result, write=chosen.write)
-    done = "instrumented" if chosen.write else "diff only, --write applies it"
+    shortened = _deliver(original, result, write=chosen.write, full=chosen.full_diff)
+    done = "instrumented" if chosen.write else _shown(shortened)
     print(_cli.ascii_line(f"{PROGRAM}: {done}; {summary}"), file=sys.stderr)
     return _cli.CLEAN
+
+
+def _shown(shortened: bool, applied_by: str = "--write applies it") -> str:
+    how = "this diff is shortened, --full-diff prints it whole" if shortened else "diff only"
+    return f"{how}; {applied_by}"
 
 
 def _remove(chosen: argparse.Namespace, original: Any) -> int:
     from perf_timing.inject import edit
 
     result, exact = edit.remove(original)
-    _deliver(original, result, write=not chosen.diff)
+    shown = chosen.diff or chosen.full_diff
+    shortened = _deliver(original, result, write=not shown, full=chosen.full_diff)
     what = "restored to the byte" if exact else "marks taken out; other edits since then stay"
+    if shown:
+        what = f"{_shown(shortened, '--remove alone applies it')}; {what}"
     print(_cli.ascii_line(f"{PROGRAM}: {chosen.file}: {what}"), file=sys.stderr)
     return _cli.CLEAN
 
@@ -272,20 +286,23 @@ def _settings(chosen: argparse.Namespace, line: int, items: str) -> dict[str, An
     }
 
 
-def _deliver(original: Any, result: Any, *, write: bool) -> None:
-    """Write the file, or its diff to stdout."""
+def _deliver(original: Any, result: Any, *, write: bool, full: bool) -> bool:
+    """Write the file, or its diff to stdout; returns whether the diff was shortened."""
     if write:
         if original.path.read_bytes() != original.encode():
             raise UserError(f"{original.path} changed meanwhile; nothing was written")
         _cli.write_whole_bytes(original.path, result.encode(), overwrite=True)
-        return
+        return False
     name = str(original.path).encode("utf-8", "surrogateescape")
     before, after = _byte_lines(original), _byte_lines(result)
-    diff = difflib.diff_bytes(difflib.unified_diff, before, after, b"a/" + name, b"b/" + name)
-    whole = b"".join(
+    diff = [
         line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n"
-        for line in diff
-    )
+        for line in difflib.diff_bytes(
+            difflib.unified_diff, before, after, b"a/" + name, b"b/" + name
+        )
+    ]
+    shown = diff if full else _shorten(diff)
+    whole = b"".join(shown)
     stream = getattr(sys.stdout, "buffer", None)
     if stream is None:
         sys.stdout.write(whole.decode("utf-8", "backslashreplace"))
@@ -293,6 +310,21 @@ def _deliver(original: Any, result: Any, *, write: bool) -> None:
         sys.stdout.flush()
         stream.write(whole)
         stream.flush()
+    return len(shown) < len(diff)
+
+
+def _shorten(diff: list[bytes]) -> list[bytes]:
+    """The diff with the block as one line: what a reader must judge are the marks in the loop."""
+    from perf_timing.inject import block
+
+    begin, end = block.BEGIN.encode(), block.END.encode()
+    first = next((n for n, line in enumerate(diff) if line[1:].startswith(begin)), None)
+    last = next((n for n, line in enumerate(diff) if line[1:].startswith(end)), None)
+    if first is None or last is None or last < first:
+        return diff
+    words = f"# >>> perf-timing: {last - first + 1} lines of support code, shown by --full-diff"
+    line_end = b"\r\n" if diff[first].endswith(b"\r\n") else b"\n"
+    return [*diff[:first], diff[first][:1] + words.encode() + line_end, *diff[last + 1 :]]
 
 
 def _byte_lines(source: Any) -> list[bytes]:

@@ -208,7 +208,7 @@ def _names_of(owner: ast.AST, without: ast.AST | None = None) -> set[str]:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names |= {(a.asname or a.name).split(".")[0] for a in node.names}
             elif isinstance(node, _NAMED):
-                names |= {node.name} - {None}
+                names.add(node.name or "")
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 names.add(node.id)
     return names
