@@ -682,7 +682,7 @@ class Roles:
         ):
             return set()
         names = {base_name(arg.text) for arg in positional(node)}
-        if not names & self.device_pointers:
+        if not names & self.device_pointers and not self._launches(callee):
             return set()
         # A value that comes back has been computed.
         used = node.parent is not None and node.parent.kind in (
@@ -693,6 +693,14 @@ class Roles:
             "condition",
         )
         return {BLOCKING} if used else {WORK, LIKELY}
+
+    def _launches(self, callee: str) -> bool:
+        """Whether a function that the file does not show is one that launches, by its name."""
+        return (
+            callee not in self.scopes.functions
+            and bool(re.search(r"^launch|_(forward|backward|launch|launcher)$", callee))
+            and bool(re.search(r"\bcuda[A-Z]\w+\s*\(|\bhip[A-Z]\w+\s*\(", self.scopes.tree.text))
+        )
 
     def _macro(self, text: str) -> set[str]:
         if re.search(r"(Device|Stream|Event|Thread)Synchronize", text):
