@@ -432,8 +432,15 @@ def _warm_site(
 
 def kept_running(source: SourceFile, region: Region) -> bool:
     """Whether a stopwatch is read elsewhere: a sum over frames, steps or phases of a program."""
-    if not region.watch or region.delta is not region.end:
+    if not region.watch:
         return False
+    if region.delta is not region.end:  # read at every n-th frame: if (++frames == limit)
+        conditions = [
+            parent.children[0].text
+            for parent in region.delta.ancestors()
+            if parent.kind == "if" and not parent.start <= region.start.start < parent.end
+        ]
+        return any(re.search(r"\+\+|%", text) for text in conditions)
     value = fate(source, region)
     return not (value.printed or value.returned or value.names or value.passed or value.lists)
 
