@@ -184,6 +184,7 @@ MARKS = {
         ["--phases"],
         [
             "for batch in _perf_timing.steps(loader):",
+            '_perf_timing.phase("forward")',
             '_perf_timing.phase("backward")',
             '_perf_timing.phase("optimizer")',
             '_perf_timing.phase("other")',
@@ -355,7 +356,7 @@ def test_a_marked_statement_keeps_its_block(tmp_path: Path) -> None:
         "    if accelerate:",
         '        _perf_timing.phase("backward")  # perf-timing',
         "        loss.backward()",
-        '        _perf_timing.phase("forward")  # perf-timing',
+        '        _perf_timing.phase("other")  # perf-timing',
         "    else:",
         '        _perf_timing.phase("backward")  # perf-timing',
         "        scaler.scale(loss).backward()",

@@ -232,6 +232,8 @@ def _inject(chosen: argparse.Namespace, original: Any) -> tuple[Any, str]:
     planned = marks.plan(finder, candidate, options)
     timing = not chosen.nvtx or chosen.phases or chosen.timing
     settings = _settings(chosen, candidate.loop.lineno, items) if timing else {}
+    if planned.first_segment:
+        settings["first_segment"] = planned.first_segment
     text = block.render(original.digest(), settings, timing=timing, nvtx=chosen.nvtx)
     result = edit.inject(original, planned, text)
     where = loops.describe(original, candidate)

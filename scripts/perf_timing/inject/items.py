@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from perf_timing._cli import UserError
-from perf_timing.inject.facts import Fact
 from perf_timing.inject.loops import FETCH, WORK
 from perf_timing.inject.plan import Planner
 from perf_timing.inject.syntax import Function, Loop
@@ -109,7 +108,7 @@ def _bindings(planner: Planner, region: tuple[int, int], paths: set[str]) -> lis
 def _in_evaluation(planner: Planner, node: ast.AST, region: tuple[int, int]) -> bool:
     assert isinstance(node, ast.expr)
     start, end = planner.source.start(node), planner.source.end(node)
-    return planner.finder.is_evaluation(Fact("binding", start, end, ""), region, planner.loop)
+    return planner.is_evaluation(start, end, region)
 
 
 def _whole(planner: Planner, statement: ast.stmt, owner: ast.AST) -> ast.stmt:

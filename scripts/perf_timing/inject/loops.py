@@ -329,6 +329,15 @@ class Finder:
                     return True
         return False
 
+    def evaluates(self, loop: Loop) -> bool:
+        """A loop over a loader or other data, by its name, that does no work of a step."""
+        if not self._iterates_data(loop) or any(
+            self.facts.within(*self.syntax.body_extent(loop), *WORK)
+        ):
+            return False
+        core = self.source.code(self.core(loop.iter, loop))  # type: ignore[union-attr]
+        return bool(_NOT_TRAINING.search(core) or re.search(r"(?i)load|data", core))
+
     def moves_only(self, loop: Loop) -> bool:
         """A loop that only moves things: `for k in batch: batch[k] = batch[k].to(device)`."""
         return isinstance(loop, ast.For) and self._copies_only(loop.body)

@@ -1,15 +1,17 @@
-"""Marks of the phases of a step: backward pass, communication, optimizer."""
+"""Marks of the phases of a step: forward and backward pass, communication, optimizer."""
 
 import ast
 from dataclasses import dataclass
 
+from perf_timing.inject import forward
+from perf_timing.inject.facts import Fact
 from perf_timing.inject.plan import Planner
 from perf_timing.inject.syntax import Loop
 
 _KINDS = {
     "backward": ("backward", "backward-and-step"),
     "communication": ("collective",),
-    "optimizer": ("optimizer-step",),
+    "optimizer": ("optimizer-step", "optimizer-work"),
 }
 
 
@@ -31,23 +33,56 @@ def mark(planner: Planner) -> None:
     if planner.options.phases:
         names += ["optimizer"]
     phases = _phases(planner, names)
+    forwards = _mark_forward(planner, phases) if planner.options.phases else []
     for place, phase in enumerate(phases):
         previous = phases[place - 1] if place else None
         following = phases[place + 1] if place + 1 < len(phases) else None
         joined = previous and planner.syntax.follows(previous.statement, phase.statement)
         if not (joined and previous and previous.name == phase.name):
             planner.before(phase.statement, f'phase("{phase.name}")')
-        if not (following and planner.syntax.follows(phase.statement, following.statement)):
-            later = [other.name for other in phases[place + 1 :]]
-            planner.after(phase.statement, f'phase("{_after(planner, phase, later)}")')
+        nexts = [following.statement] if following else []
+        if not any(planner.syntax.follows(phase.statement, s) for s in [*nexts, *forwards]):
+            after = "other" if forwards else _after(planner, phase, phases[place + 1 :])
+            after = after if planner.options.phases else "body"
+            planner.after(phase.statement, f'phase("{after}")')
     if planner.options.phases:
         _warn_of_missing(planner, phases)
+
+
+def _mark_forward(planner: Planner, phases: list[_Phase]) -> list[ast.stmt]:
+    """Mark the calls of the model that begin a forward pass; what is before them is other work.
+
+    Returns the marked statements; without one the step begins with its forward pass.
+    """
+    held = [phase.statement for phase in phases]
+    marked: list[ast.stmt] = []
+    for node in forward.starts(planner):
+        statement = planner.syntax.own_line_statement(node, planner.loop)
+        if statement is None or any(s in held for s in [node, *planner.syntax.parents(node)]):
+            continue
+        if not any(_goes_on(planner, earlier, statement, phases) for earlier in marked):
+            planner.before(statement, 'phase("forward")')
+            marked.append(statement)
+    if marked:
+        planner.plan.first_segment = "other"
+    return marked
+
+
+def _goes_on(planner: Planner, first: ast.stmt, second: ast.stmt, phases: list[_Phase]) -> bool:
+    """Whether the forward pass that begins at `first` has surely not ended at `second`."""
+    start, end = planner.source.start(first), planner.source.start(second)
+    if any(start < planner.source.start(phase.statement) < end for phase in phases):
+        return False
+    if planner.syntax.loops_around(first) != planner.syntax.loops_around(second):
+        return False
+    block = planner.syntax.block_of(first)
+    return any(above in block for above in [second, *planner.syntax.parents(second)])
 
 
 def _phases(planner: Planner, names: list[str]) -> list[_Phase]:
     found: dict[ast.stmt, _Phase] = {}
     for name in names:
-        for fact in planner.facts_of_step(*_KINDS[name]):
+        for fact in _facts(planner, name):
             node = planner.finder.node(fact)
             statement = planner.syntax.own_line_statement(node, planner.loop)
             if statement is None or isinstance(statement, ast.FunctionDef | Loop):
@@ -55,6 +90,7 @@ def _phases(planner: Planner, names: list[str]) -> list[_Phase]:
                 planner.warn(f"{name} shares line {line}: not timed")
             else:
                 found.setdefault(statement, _Phase(name, statement))
+    _join_branches(planner, found)
     outermost = [
         phase
         for statement, phase in found.items()
@@ -63,19 +99,56 @@ def _phases(planner: Planner, names: list[str]) -> list[_Phase]:
     return sorted(outermost, key=lambda phase: phase.statement.lineno)
 
 
-def _after(planner: Planner, phase: _Phase, later: list[str]) -> str:
-    """What runs after a phase: another forward pass, or the rest of the step."""
-    if not planner.options.phases:
-        return "body"
+def _facts(planner: Planner, name: str) -> list[Fact]:
+    if name != "optimizer":
+        return planner.facts_of_step(*_KINDS[name])
+    found = [  # in loops over parameters too, which look like those over data to evaluate
+        fact
+        for region in planner.candidate.regions
+        for fact in planner.facts.within(*region, *_KINDS[name])
+        if planner.trains(fact.start, fact.end, region)
+    ]
+    return sorted(dict.fromkeys(found), key=lambda fact: fact.start)
+
+
+def _join_branches(planner: Planner, found: dict[ast.stmt, _Phase]) -> None:
+    """A loop of optimizer work is one phase, and so is a branch before the optimizer's step.
+
+    `if clip: clip_grad_norm_(...)` before `optimizer.step()`. A branch that nothing of the kind
+    follows stays as it is: the phase is then in those steps only that take it.
+    """
+    for statement in sorted(found, key=lambda s: -s.lineno):
+        for parent in planner.syntax.parents(statement):
+            if not isinstance(parent, ast.If | ast.For) or parent is planner.loop:
+                break
+            if not all(_is_optimizer(found, part) for part in [*parent.body, *parent.orelse]):
+                break
+            following = any(planner.syntax.follows(parent, other) for other in found)
+            alone = planner.syntax.stands_alone(parent)
+            if not alone or not (isinstance(parent, ast.For) or following):
+                break
+            found[parent] = _Phase("optimizer", parent)
+
+
+def _is_optimizer(found: dict[ast.stmt, _Phase], statement: ast.stmt) -> bool:
+    return statement in found and found[statement].name == "optimizer"
+
+
+def _after(planner: Planner, phase: _Phase, later: list[_Phase]) -> str:
+    """What runs after a phase where no call of the model is known."""
     around = planner.syntax.loops_around(phase.statement)
     repeated = bool(around) and around[0] is not planner.loop
-    return "forward" if repeated or "backward" in later else "other"
+    again = any(
+        other.name == "backward" and not planner.syntax.exclude(phase.statement, other.statement)
+        for other in later
+    )
+    return "forward" if repeated or again else "other"
 
 
 def _warn_of_missing(planner: Planner, phases: list[_Phase]) -> None:
     found = {phase.name for phase in phases}
-    if planner.facts_of_step("backward-and-step"):
-        found.add("optimizer")
-    missing = [name for name in ("backward", "optimizer") if name not in found]
+    stepped = planner.facts_of_step("optimizer-step", "backward-and-step")
+    missing = ["backward"] if "backward" not in found else []
+    missing += [] if stepped else ["optimizer"]
     if missing:
         planner.warn(f"no {' and no '.join(missing)} found in the loop")

@@ -35,11 +35,15 @@ class Insertion:
 
 @dataclass
 class Plan:
-    """Insertions; `notes` says in words what is marked, `warnings` what could not be."""
+    """Insertions; `notes` says in words what is marked, `warnings` what could not be.
+
+    `first_segment` names the phase that a step begins with, where it is not the usual one.
+    """
 
     insertions: list[Insertion] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    first_segment: str = ""
 
 
 class Planner:
@@ -103,3 +107,19 @@ class Planner:
             if not self.finder.is_evaluation(fact, region, self.loop)
         ]
         return sorted(dict.fromkeys(found), key=lambda fact: fact.start)
+
+    def is_evaluation(self, start: int, end: int, region: tuple[int, int]) -> bool:
+        """Whether the code between two offsets of a region is that of an evaluation."""
+        return self.finder.is_evaluation(Fact("code", start, end, ""), region, self.loop)
+
+    def trains(self, start: int, end: int, region: tuple[int, int]) -> bool:
+        """Whether the code between two offsets of a region may have gradients.
+
+        It does in loops over heads or parameters, other than in those over data to evaluate.
+        """
+        if any(b.start <= start and end <= b.end for b in self.facts.within(*region, "no-grad")):
+            return False
+        node = self.finder.node(Fact("code", start, end, ""))
+        loops = self.syntax.loops_around(node)
+        inner = loops[: loops.index(self.loop)] if self.loop in loops else loops
+        return not any(self.finder.evaluates(loop) for loop in inner)

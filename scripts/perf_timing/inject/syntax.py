@@ -99,11 +99,27 @@ class Syntax:
     def body_extent(self, owner: Loop | Function) -> tuple[int, int]:
         return self.source.start(owner.body[0]), self.source.end(owner.body[-1])
 
-    def follows(self, first: ast.stmt, second: ast.stmt) -> bool:
-        """Whether `second` is the next statement after `first` in one block."""
-        parent = self._parents[first]
+    def block_of(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements among which `statement` stands."""
+        parent = self._parents[statement]
         for name in ("body", "orelse", "finalbody"):
             block = getattr(parent, name, None)
-            if isinstance(block, list) and first in block:
-                return block[block.index(first) + 1 :][:1] == [second]
-        return False
+            if isinstance(block, list) and statement in block:
+                return block
+        return [statement]
+
+    def follows(self, first: ast.stmt, second: ast.stmt) -> bool:
+        """Whether `second` is the next statement after `first` in one block."""
+        block = self.block_of(first)
+        return block[block.index(first) + 1 :][:1] == [second]
+
+    def exclude(self, first: ast.AST, second: ast.AST) -> bool:
+        """Whether two nodes stand in different branches of one `if`."""
+        above = [first, *self.parents(first)], [second, *self.parents(second)]
+        return any(
+            isinstance(node, ast.If)
+            and node in above[1]
+            and any(part in above[0] for part in node.body)
+            != any(part in above[1] for part in node.body)
+            for node in above[0]
+        )
