@@ -100,6 +100,16 @@ FORMS = {
         "tokens_per_iter",
         48,
     ),
+    "a constant, where the body begins with two statements on a line": (
+        """
+        for batch in loader:
+            torch.ones(1); torch.ones(2)
+            model(batch).backward()
+            optimizer.step()
+        """,
+        "tokens_per_iter",
+        48,
+    ),
     "a fetched batch times a constant": (
         """
         for step in range(9):

@@ -46,9 +46,17 @@ def mark(planner: Planner) -> None:
                 for statement in statements:
                     _count_after(planner, statement)
                 return
-    region = usable[0]
-    first = next(iter(_blocks(planner, region)))
-    _count_before(planner, first)
+    _count_before(planner, _first_alone(planner, _blocks(planner, usable[0])))
+
+
+def _first_alone(planner: Planner, block: list[ast.stmt]) -> ast.stmt:
+    """The first statement with lines of its own, after simple ones only; else the first."""
+    for statement in block:
+        if planner.syntax.stands_alone(statement):
+            return statement
+        if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr):
+            break
+    return block[0]
 
 
 def _blocks(planner: Planner, region: tuple[int, int]) -> list[ast.stmt]:
