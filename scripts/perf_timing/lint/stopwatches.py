@@ -42,6 +42,8 @@ _NO_WATCH = re.compile(
 _DECLARATION = re.compile(
     r"\b(\w*(?:[tT]imer|[wW]atch|Clock|Chrono)\w*)(?:<[^<>;]*>)?[\s*&]+(\w+)\b"
 )
+# In Python the function that is called has to show that it takes a time.
+_READS_CLOCK = re.compile(r"time\(|perf_counter|monotonic|timer\(|\bnow\(|Event\(|\.record\(")
 _ON_DEVICE = re.compile(r"gpu|cuda|event|device|(?<![a-z])hip|stream", re.IGNORECASE)
 
 
@@ -114,7 +116,7 @@ def _use(start: _Call, later: list[_Call], scope: Scope, scopes: Scopes) -> Watc
         return None
     value = next((c for c in same if c.verb == "value" and c.node.start >= stop.node.start), stop)
     shown = _shown(scopes, start, stop, scope)
-    if scopes.language == "python" and not shown:
+    if scopes.language == "python" and not _READS_CLOCK.search(shown):
         return None
     called = callee_text(start.node) if start.node.kind == "call" else ""
     given = [a.text for call in (start, stop) for a in positional(call.node)]

@@ -102,7 +102,18 @@ def _recorded(source: SourceFile, names: frozenset[str], pair: Pair) -> bool:
     return any(
         known & names and _same_variable(source, call, pair)
         for call, _, known in source.regions.records
-    )
+    ) or _recorded_by_name(source, names, pair.scope)
+
+
+def _recorded_by_name(source: SourceFile, names: frozenset[str], scope: Scope) -> bool:
+    """Whether the outermost function around, closures in it, records the variable or a member."""
+    if source.language == "cuda":
+        return False
+    while scope.parent is not None and scope.parent.parent is not None:
+        scope = scope.parent
+    bases = {re.escape(name.partition("#")[0].partition("[")[0]) for name in names}
+    record = rf"(?<![\w.])(?:{'|'.join(sorted(bases))})(?:\[[^\]\n]*\])?\.record\("
+    return re.search(record, scope.node.text) is not None
 
 
 def _captured(source: SourceFile, pair: Pair) -> Node | None:
