@@ -210,7 +210,7 @@ def does_its_work(launch: list[str | Path], command: str, work: Path) -> None:
     jobs: dict[str, tuple[list[str], int, str]] = {
         "render-timing": (["cuda-graph"], 0, "import torch"),
         "lint-timing": (["slow_clock.py"], 1, "host-clock-without-sync"),
-        "inject-timing": (["train.py"], 0, "perf_counter"),
+        "inject-timing": (["train.py", "--full-diff"], 0, "perf_counter"),
         "report-timing": (["record.json"], 0, "add"),
     }
     arguments, status, part = jobs[command]
