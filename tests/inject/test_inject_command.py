@@ -206,3 +206,12 @@ def test_a_file_that_cannot_be_written_is_left_whole(
     assert "No space left" in outcome.err
     assert path.read_text() == LOOP
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_options_of_timing_beside_ranges_alone_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(LOOP)
+    outcome = command(str(path), "--nvtx", "--measure-steps", "20", "--stop")
+    assert outcome.status == 2
+    assert "need --timing" in outcome.err
+    assert command(str(path), "--nvtx", "--timing", "--measure-steps", "20", "--stop").status == 0

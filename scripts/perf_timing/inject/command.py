@@ -231,6 +231,10 @@ def _inject(chosen: argparse.Namespace, original: Any) -> tuple[Any, str]:
     options = plan.Options(chosen.phases or chosen.nvtx, communication, items)
     planned = marks.plan(finder, candidate, options)
     timing = not chosen.nvtx or chosen.phases or chosen.timing
+    if not timing and (chosen.measure_steps or chosen.stop or chosen.json):
+        raise UserError(
+            "--nvtx alone takes no time: --measure-steps, --stop and --json need --timing beside it"
+        )
     settings = _settings(chosen, candidate.loop.lineno, items) if timing else {}
     if planned.first_segment:
         settings["first_segment"] = planned.first_segment

@@ -380,7 +380,8 @@ class Record:
 def read_flags(holder: Mapping[str, Any]) -> tuple[Flag, ...]:
     """Flags of a record or of a variant."""
     return tuple(
-        Flag(str(flag["code"]), str(flag.get("message") or ""))
+        # A loop prints its messages without the code, so that some begin with it.
+        Flag(str(flag["code"]), str(flag.get("message") or "").removeprefix(f"{flag['code']}: "))
         for flag in holder.get("flags") or ()
     )
 
