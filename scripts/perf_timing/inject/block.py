@@ -3,7 +3,6 @@
 import ast
 from typing import Any
 
-from perf_timing import _paths
 from perf_timing._cli import UserError
 from perf_timing.inject.source import Source
 
@@ -15,23 +14,19 @@ def render(digest: str, settings: dict[str, Any], *, timing: bool, nvtx: bool) -
     """The block's text with unix line ends. `settings` are keyword arguments of LoopTimer."""
     import jinja2
 
-    from perf_timing.render.values import python_literal
+    from perf_timing.render import engine
 
     try:
-        environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(_paths.templates_dir(), encoding="utf-8"),
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-        )
-        environment.filters["py"] = python_literal
-        text: str = environment.get_template("_loop_inject.py.j2").render(
-            digest=digest,
-            settings=settings,
-            timing=timing,
-            nvtx=nvtx,
-            flops_per_item=settings.get("flops_per_item"),
+        text: str = (
+            engine.environment()
+            .get_template("_loop_inject.py.j2")
+            .render(
+                digest=digest,
+                settings=settings,
+                timing=timing,
+                nvtx=nvtx,
+                flops_per_item=settings.get("flops_per_item"),
+            )
         )
     except (OSError, jinja2.TemplateError) as error:
         raise UserError(f"cannot render the timing block: {error}; reinstall the package") from None

@@ -17,10 +17,11 @@ from perf_timing.render.scenarios import Scenario
 
 
 @functools.cache
-def _environment() -> Any:
+def environment() -> Any:
+    """The Jinja environment of every template, those that inject-timing renders included."""
     import jinja2
 
-    environment = jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_paths.templates_dir(), encoding="utf-8"),
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # the results are programs; values go through the filters below
@@ -28,11 +29,11 @@ def _environment() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["py"] = values.python_literal
-    environment.filters["cpp"] = values.cpp_literal
-    environment.filters["comment"] = values.comment
-    environment.filters["json_text"] = json.dumps
-    return environment
+    made.filters["py"] = values.python_literal
+    made.filters["cpp"] = values.cpp_literal
+    made.filters["comment"] = values.comment
+    made.filters["json_text"] = json.dumps
+    return made
 
 
 def render(scenario: Scenario, chosen: Mapping[str, Any], argv: Sequence[str] = ()) -> str:
@@ -64,7 +65,7 @@ def render(scenario: Scenario, chosen: Mapping[str, Any], argv: Sequence[str] = 
         _check_cuda(context)
     else:
         context.update(_python_context(scenario, context))
-    template = _environment().get_template(scenario.template)
+    template = environment().get_template(scenario.template)
     if scenario.language == "cu" and context.get("kernel"):
         _refuse_cuda_clash(context["kernel"], template.render({**context, "kernel": "// none"}))
     if scenario.language == "py" and setup.bound:
@@ -106,20 +107,24 @@ def _require_call(
             raise UserError(f"--rotate {name}: the call does not read {name}")
 
 
+def _calls(chosen: Mapping[str, Any]) -> list[str]:
+    """The expressions that are timed, of one call or of several."""
+    one = [chosen["call"]] if chosen.get("call") else []
+    return one + [expression for _, expression in chosen.get("calls") or []]
+
+
 def missing_names(scenario: Scenario, chosen: Mapping[str, Any]) -> list[str]:
     """Names that the calls read and that the set-up does not define: what is left to edit."""
-    expressions = [chosen["call"]] if chosen.get("call") else []
-    expressions += [expression for _, expression in chosen.get("calls") or []]
-    expressions += [chosen[name] for name in ("bytes", "flops", "check") if chosen.get(name)]
+    expressions = _calls(chosen) + [
+        chosen[name] for name in ("bytes", "flops", "check") if chosen.get(name)
+    ]
     code = chosen.get("setup") or chosen.get("setup_file") or ""
     known = {"cute": ["stream"], "loop": ["batch"]}.get(scenario.name, [])
     return setup_code.names_missing(code, expressions, known)
 
 
 def _python_context(scenario: Scenario, context: Mapping[str, Any]) -> dict[str, Any]:
-    expressions = [context["call"]] if context.get("call") else []
-    expressions += [expression for _, expression in context.get("calls") or []]
-    read = [name for name in setup_code.names_read(*expressions) if name != "torch"]
+    read = [name for name in setup_code.names_read(*_calls(context)) if name != "torch"]
     extra: dict[str, Any] = {"input_names": read, "missing": context["missing"]}
     if "calls" in scenario.options:
         extra["versions"] = _versions(context.get("calls"))
