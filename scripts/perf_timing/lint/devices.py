@@ -29,6 +29,13 @@ _DEPTH = 7
 _ABOUT = (".shape", ".ndim", ".dtype", ".nbytes", ".itemsize", ".is_cuda", ".requires_grad")
 
 
+# What these return is a number of the host, whatever they are asked of.
+_NUMBERS = frozenset(
+    "size numel shape dim len element_size stride storage_offset data_ptr nelement ndimension"
+    " is_contiguous get_device".split()
+)
+
+
 class Devices:
     """Answers `of(node, scope)`; remembers its answers."""
 
@@ -149,7 +156,7 @@ class Devices:
             return HOST
         if short == "to":
             return self._to(node, scope, depth)
-        if short in ("size", "numel", "shape", "dim", "len", "element_size"):
+        if short in _NUMBERS:
             return HOST
         if _ARRAY_MODULES.match(full):
             return DEVICE

@@ -22,7 +22,7 @@ from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.devices import Devices
 from perf_timing.lint.facts import Node, Tree
-from perf_timing.lint.flow import Flow, Step, pending
+from perf_timing.lint.flow import Flow, Step, exclusive, pending
 from perf_timing.lint.model import Unit
 from perf_timing.lint.regions import Region, Regions
 from perf_timing.lint.roles import Roles
@@ -95,7 +95,7 @@ class SourceFile:
     def left_running(self, region: Region) -> Step | None:
         """The step whose device work may still run when the region's clock is read at the end."""
         steps = [*region.steps, *self.regions.tail(region)]
-        return pending(steps)
+        return pending(s for s in steps if not exclusive(s.site, region.end))
 
     def works(self, region: Region) -> list[Step]:
         """The steps of a region that give the device work."""

@@ -104,7 +104,7 @@ class Flow:
                 return
         found = self.roles.of(node, scope)
         if function is not None and self._compiled(function):
-            found = frozenset({r.WORK})
+            found = frozenset({r.COMPILE if _makes_kernel(function) else r.WORK})
         if function is not None and any("cuda.reduce" in d.text for d in function.decorators):
             found = frozenset({r.BLOCKING, r.COPY})
         if found:
@@ -242,7 +242,7 @@ class Flow:
                 return False
             if statement.kind == "if" and device_condition(statement.children[0].text):
                 body = statement.child("block")
-                if body and body.children and body.children[-1].kind in ("return", "raise"):
+                if body and body.children and body.children[-1].kind == "return":
                     return not any(c.kind in ("elif", "else") for c in statement.children)
         return False
 
@@ -260,6 +260,13 @@ class Flow:
             c.children[0].text for c in owner.children if c.kind == "elif" and c.children
         ]
         return any(device_condition(text) for text in conditions)
+
+
+def _makes_kernel(function: Scope) -> bool:
+    """Whether a function returns a function that is defined in it: calling it compiles that."""
+    inner = {child.short_name for child in function.children if child.name}
+    returned = {n.children[0].text for n in function.nodes if n.kind == "return" and n.children}
+    return bool(returned) and returned <= inner
 
 
 _NO_DEVICE = re.compile(
@@ -320,6 +327,23 @@ def pending(steps: Iterable[Step]) -> Step | None:
         elif step.waits or r.HARNESS in step.roles:
             left = None
     return left
+
+
+def exclusive(one: Node, two: Node) -> bool:
+    """Whether two places lie in different branches of one `if`, of which only one is taken."""
+    branches = {}
+    child = one
+    for parent in one.ancestors():
+        if parent.kind == "if" and parent.children and child is not parent.children[0]:
+            branches[id(parent)] = child
+        child = parent
+    child = two
+    for parent in two.ancestors():
+        other = branches.get(id(parent))
+        if other is not None and other is not child and child is not parent.children[0]:
+            return True
+        child = parent
+    return False
 
 
 def first_work(steps: Iterable[Step]) -> Step | None:

@@ -41,6 +41,7 @@ OPAQUE = "opaque"  # a callable that the caller passes in and that the file does
 SLEEP = "sleep"
 REPLAY = "replay"  # launches a captured graph
 ARITHMETIC = "arithmetic"  # beside WORK: one elementwise operator
+PHASE = "phase"  # beside BLOCKING: a whole pass or program of another file
 LIKELY = "likely"  # beside WORK: by its name and the file, not by its operands
 
 
@@ -59,7 +60,12 @@ _TRANSFORMS = re.compile(
     r"jax\.(jit|pmap|vmap|grad|value_and_grad|make_jaxpr|eval_shape|checkpoint|remat|sharding\b"
     r"|(local_)?devices$|(local_)?device_count$|process_\w+$)"
 )
-_EPOCH = re.compile(r"(train|fit|run)_((one_)?epoch|model)$")
+# A whole pass or program of another file: it ends with numbers on the host.
+_PHASE = re.compile(
+    r"(main|train|fit|run|eval\w*|valid\w*|test)(_\w+)?_(loop|epochs?|model|main|training|logic"
+    r"|experiments?|benchmarks?|suite)(_\w+)?$|main$|main_\w+$|train$|fit$|do_train\w*$"
+    r"|prepare_for_\w+$"
+)
 # What turns a tensor into a number of the host, and so reads it.
 _CASTS = frozenset({"float", "int", "bool", "math.isnan", "math.isinf", "math.isfinite"})
 # Writers of TensorBoard, which copy a tensor to the host when they are given it.
@@ -161,6 +167,8 @@ class Roles:
     def _waits(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
         if full in words.PYTHON_WAITS or callee in words.PYTHON_WAITS:
             return {WAIT}
+        if words.CPP_ANY_WAIT.search(short):
+            return {WAIT}  # cudart.cudaStreamSynchronize(), handle.EventSynchronize()
         if short in ("sync", "synchronize") or (
             words.WAIT_NAME.search(short) and not words.NO_WAIT_NAME.search(short)
         ):
@@ -362,6 +370,8 @@ class Roles:
     def _compute(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
         head = full.partition(".")[0]
         function = node.children[0]
+        if callee[:1] in "\"'" or (short in words.READ_NAMES and "(" in callee):
+            return set()  # a method of a literal text; a read of what is on the host
         if "[" in callee and callee.endswith("]") and self._is_kernel_launch(node):
             return {WORK}
         if (
@@ -369,6 +379,11 @@ class Roles:
             or head in words.HOST_MODULES
             or full.partition(".")[0] == "numpy"
         ):
+            return set()
+        vendor = words.CPP_VENDOR.sub("", short)
+        if vendor != short and "." in callee:  # cudart.cudaMemcpyAsync() and its like
+            return self._runtime(vendor, node) - {RECORD, ELAPSED}
+        if self._checks(node):
             return set()
         if words.COLLECTIVE.search(full) and re.search(
             r"dist|comm|nccl|torch\.distributed|pg|group|hvd", full
@@ -398,12 +413,7 @@ class Roles:
             return {WORK} if self.evidence else set()
         if (short in words.BLOCKING_NAMES and "." in callee) or full.endswith("session.run"):
             return {BLOCKING} if self.evidence else set()
-        if re.fullmatch(r"(self\.)?(\w+_)?(pipe|pipeline)", callee) and self._output_type(node) in (
-            "",
-            "np",
-            "pil",
-            "numpy",
-        ):
+        if self._is_pipeline(node, callee, scope):
             return {BLOCKING} if self.evidence else set()  # images or text come back
         if short == "run" and re.search(r"sess", callee):
             return {BLOCKING}
@@ -412,6 +422,33 @@ class Roles:
         if short == "copy_" and keyword(node, "non_blocking") is not None:
             return {WORK, COPY}
         return self._by_operands(node, callee, full, short, scope, function)
+
+    def _is_pipeline(self, node: Node, callee: str, scope: Scope) -> bool:
+        """Whether a pipeline of diffusers or transformers is called, whose results are on the host.
+
+        It is known by its name, by the class that it was made of, or by the images taken from it.
+        """
+        if self._output_type(node) not in ("", "np", "pil", "numpy"):
+            return False
+        if re.fullmatch(r"(self\.)?(\w+_)?(pipe|pipeline)(_\w+|\d+)?", callee):
+            return True
+        parent = node.parent
+        if parent is not None and parent.kind == "attribute" and parent.text.endswith(".images"):
+            return True
+        if not self._pipelines:
+            return False
+        made = self.scopes.definition(node, callee, scope)
+        return made is not None and bool(words.PIPELINE.search(made.text[:200]))
+
+    @cached_property
+    def _pipelines(self) -> bool:
+        return "Pipeline" in self.scopes.tree.text or "pipeline(" in self.scopes.tree.text
+
+    def _checks(self, node: Node) -> bool:
+        """Whether a call only looks at the status that a call of the runtime returned."""
+        given = positional(node)
+        inner = callee_text(given[0]) if len(given) == 1 and given[0].kind == "call" else ""
+        return words.CPP_VENDOR.match(last_segment(inner)) is not None
 
     def _output_type(self, node: Node) -> str:
         """What a diffusers pipeline is asked for; images and arrays are on the host."""
@@ -499,8 +536,10 @@ class Roles:
             return set()
         if _TRANSFORMS.match(full):
             return set()
-        if self.evidence and _EPOCH.match(short) and positional(node):
-            return {BLOCKING}  # the losses of an epoch come back as numbers
+        if "." in callee and words.HOUSEKEEPING.match(short) and head not in self.scopes.imports:
+            return set()
+        if self.evidence and _PHASE.match(short) and positional(node):
+            return {BLOCKING, PHASE}  # the losses of an epoch come back as numbers
         operands = [self.devices.of(arg, scope) for arg in positional(node)]
         operands += [
             self.devices.of(k.children[-1], scope) for k in (self._keywords(node)) if k.children

@@ -655,6 +655,16 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
     return bool(BENCHMARK.search(re.split(r"[\\/]", source.unit.path)[-1]))
 
 
+_SERVERS = re.compile(r"^(gradio|streamlit|fastapi|flask|starlette|uvicorn|ray\.serve|chainlit)\b")
+
+
+def serves(source: SourceFile) -> bool:
+    """Whether a Python file is a web page or a service, which shows what one request took."""
+    return source.language == "python" and any(
+        _SERVERS.match(full) for full in source.scopes.imports.values()
+    )
+
+
 def only_asserted(source: SourceFile, region: Region) -> bool:
     """Whether a test compares the samples one by one, so that there is no figure."""
     value = fate(source, region)
@@ -707,12 +717,65 @@ def host_time_meant(source: SourceFile, region: Region) -> bool:
     return source.means_host_time(region) and not any(r.WAIT in s.roles for s in region.steps)
 
 
+# What is called once at the start of a program.
+_STARTS = re.compile(r"(^|[._])(parse_(known_)?args|ArgumentParser|basicConfig|set_start_method)$")
+# How a program says how long it ran.
+_RUN_TIME = re.compile(
+    r"(?<![a-z])(finished|completed|experiment|script|program|overall)(?![a-z])"
+    r"|execution took|wall[ _-]?(clock[ _-]?)?time|end[ _-]?(to|2)[ _-]?end"
+    r"|total[ _]*(run|elapsed|train\w*|eval\w*|processing|wall)?[ _-]*(time|duration|seconds)"
+    r"|(training|quanti[sz]ation|calibration|evaluation|run)[ _]*(time|duration|completed|took)"
+    r"|run_?time(?![a-z])|time_to_train",
+    re.IGNORECASE,
+)
+_LONG_UNITS = re.compile(
+    r"timedelta\(|strftime\(|gmtime\(|//?\s*(60|3600)(\.0*)?(?![\d.])|hh:mm|(?<![a-z])(minutes|hours|mins)\b"
+)
+
+
+def is_program(source: SourceFile, region: Region) -> bool:
+    """Whether a region is the run time of a program or of a phase of it, and no figure of a kernel.
+
+    Its arguments are parsed inside; the figure is shown in minutes or as a clock shows it; a phase
+    of another file runs inside; or its name says so and no work is seen but in helpers.
+    """
+    if source.language != "python":
+        return False
+    if any(r.PHASE in s.roles for s in region.steps):
+        return True
+    calls = (n for n in region.scope.nodes if n.kind == "call" and region.holds(n))
+    if any(_STARTS.search(callee_text(call)) for call in calls):
+        return True
+    if _LONG_UNITS.search(_shown(source, region)):
+        return True
+    direct = any(s.works and not s.helpers and r.LIKELY not in s.roles for s in region.steps)
+    return not direct and bool(_RUN_TIME.search(source.intent(region)))
+
+
+def _shown(source: SourceFile, region: Region) -> str:
+    """The statements that show the time of a region, and those that scale it."""
+    value = fate(source, region)
+    uses = [u for name in value.names for u in source.uses(name, region.scope)]
+    places = [region.delta, *value.printed, *uses]
+    statements = {id(s): s for s in map(source.statement, places) if s.kind not in _BLOCKS}
+    return "\n".join(s.text[:300] for s in statements.values())
+
+
+_BLOCKS = ("if", "for", "with", "while", "try", "function", "class")
+
+
 def is_phase(region: Region) -> bool:
     """Whether all work is in helpers that loop: a phase of a program, not a repeatable call."""
     return all(
         any(n.kind in ("for", "while") for helper in s.helpers[:1] for n in helper.nodes)
         for s in works(region)
     )
+
+
+def compiles(step: Step) -> bool:
+    """Whether code is compiled right here; torch.compile and jax.jit only promise to."""
+    lazy = r"(torch\.compile|jax\.jit|^jit)$"
+    return r.COMPILE in step.roles and not re.search(lazy, callee_text(step.node))
 
 
 def is_training(region: Region) -> bool:

@@ -344,6 +344,8 @@ class Scopes:
             return self.by_node.get(id(value))
         if value.kind == "name":
             key = squeeze(value.text)
+            if key.partition(".")[0] in self.imports and "." in key:
+                return None  # torch.ops.lib.name, whatever this file calls `name`
             found = self.functions.get(last_segment(key), [])
             plain = [f for f in found if not f.class_name or key.startswith("self.")]
             if not found:

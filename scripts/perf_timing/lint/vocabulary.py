@@ -87,6 +87,9 @@ CPP_CLOCK_FILLERS = {
     "ftime": 0,
 }
 
+# What makes a pipeline of diffusers or transformers.
+PIPELINE = re.compile(r"\bpipeline\(\s*[\"']|Pipeline\w*(\.from_\w+)?\(")
+
 # A call of something whose last segment matches waits for the device (or for one stream or event).
 WAIT_NAME = re.compile(
     r"(?<!a)sync(hronize)?(?=$|_|s?\b|[A-Z0-9]|hronized?)|synchroni[sz]e|^block_until_ready$"
@@ -145,7 +148,7 @@ MODEL = re.compile(
     r"|\w*loss_func"
     r"|pipe|pipeline|forward\w*|\w*_forward|fwd|bwd|\w*backward|\w*attn\w*"
     r"|\w*attention\w*|\w*gemm\w*"
-    r"|\w*matmul\w*|\w*kernel\w*|mlp\w*|conv\w*|lstm|gru|rnn|linear\w*|compiled\w*"
+    r"|\w*matmul\w*|\w*kernel\w*|mlp\w*|conv(?!er[ts])\w*|lstm|gru|rnn|linear\w*|compiled\w*"
     r"|opt_model|train_step"
     r"|training_step|step_fn|inference|infer|\w*softmax\w*|\w*norm|\w*_triton|triton_\w+|\w*_cuda"
     r"|cuda_\w+|\w*moe\w*|decode|prefill|denoise|engine|sampler|update_params|sdpa|mha"
@@ -173,6 +176,12 @@ TENSOR_VERBS = frozenset(
     " sum mean"
     " std var max min prod clamp add mul sub div dot outer histc bincount bucketize roll flip"
     " replay unscale_ copy_ fill_ zero_ normal_ uniform_ random_ clip_grad_norm_ fft ifft".split()
+)
+# Methods whose names say that they look after an object; set_() and add_() of tensors do not.
+HOUSEKEEPING = re.compile(
+    r"^(set|get|reset|update|register|add|remove|enable|disable|load|save|is|has|next|list|find"
+    r"|export|configure|log|count|close|release|alloc|allocate|start|stop)_(?!params$)\w*[a-z0-9]$"
+    r"|^(decrement|increment|manual_seed)$"
 )
 HOST_VERB = re.compile(
     r"(^|[._])(load|save|build|create|parse|print|log|register|download|deserialize|serialize|open"
@@ -230,7 +239,7 @@ IO_OBJECTS = re.compile(
 
 COMPILERS = re.compile(
     r"(^|[._])(torch\.compile|cute\.compile|torch\.jit\.(trace|script)|trace_module"
-    r"|torch\.export\.export"
+    r"|torch\.export\.export|torch\.onnx\.(dynamo_)?export"
     r"|torch_tensorrt\.compile|load_inline|cpp_extension\.load|RawModule|tilelang\.compile"
     r"|triton\.compile|build_serialized_network|build_engine|deserialize_cuda_engine"
     r"|make_graphed_callables|aot_compile|jax\.jit|compile_ptx|optimize_for_inference)$"

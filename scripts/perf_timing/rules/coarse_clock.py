@@ -65,6 +65,7 @@ cudaEventElapsedTime(&elapsed_ms, start, stop);
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.scopes import callee_text
@@ -85,6 +86,7 @@ NOTE = (
 )
 
 _CPU = re.compile(r"(process_time|thread_time)(_ns)?$|^(std::)?clock$|(^|\.)time\.clock$|getrusage")
+_WHOLE = "is rounded to whole seconds"
 _SECONDS = re.compile(r"^(std::)?time$")
 _TICKS = re.compile(r"^GetTickCount(64)?$")
 
@@ -96,6 +98,8 @@ def check(source: SourceFile) -> Iterator[Report]:
         if region.kind != "clock" or id(region.end) in seen:
             continue
         why = _fault(source, region.end)
+        if why == _WHOLE and (samples.is_program(source, region) or samples.is_phase(region)):
+            continue
         if why and (source.works(region) or any(step.waits for step in region.steps)):
             seen.add(id(region.end))
             clock = " ".join(region.end.text.split())[:40]
@@ -116,5 +120,5 @@ def _fault(source: SourceFile, reading: Node) -> str:
     if _TICKS.match(name):
         return "ticks in steps of 10 to 16 ms"
     if name == "time.time" and re.search(r"\bint\(\s*$", reading.tree.text[: reading.start][-8:]):
-        return "is rounded to whole seconds"
+        return _WHOLE
     return ""

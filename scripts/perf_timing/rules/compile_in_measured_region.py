@@ -93,9 +93,12 @@ def check(source: SourceFile) -> Iterator[Report]:
             or region.timer
             or region.cumulative
             or _meant(source, region)
+            or samples.is_program(source, region)
         ):
             continue
         for step in region.steps:
+            if not _beside_work(region, step):
+                continue
             if r.COMPILE in step.roles and id(step.node) not in seen and not _cached(step):
                 seen.add(id(step.node))
                 call = f"{last_segment(callee_text(step.node))}()"
@@ -109,6 +112,13 @@ def check(source: SourceFile) -> Iterator[Report]:
         if first is not None and id(first[0]) not in seen:
             seen.add(id(first[0]))
             yield Report(first[0], FIRST.format(call=first[1], start=region.start.line))
+
+
+def _beside_work(region: Region, step: Step) -> bool:
+    """Whether the region runs something as well: alone, the time of the compilation is meant."""
+    return region.kind == "harness" or any(
+        s is not step and (s.works or s.roles & {r.BLOCKING, r.OPAQUE}) for s in region.steps
+    )
 
 
 def _captures(source: SourceFile, region: Region) -> Iterator[Node]:

@@ -105,7 +105,7 @@ def check(source: SourceFile) -> Iterator[Report]:
         left = _left(source, region)
         if left is None or source.means_host_time(region) or _host_only(source, region):
             continue
-        if _wait_is_added(source, region):
+        if _wait_is_added(source, region) or _is_whole(source, region, left):
             continue
         seen.add(id(region.report))
         yield _report(region, left)
@@ -185,6 +185,21 @@ def _opaque(source: SourceFile, region: Region) -> Step | None:
     if any(re.search(r"sync|wait|block", text, re.IGNORECASE) for text in notes):
         return None  # a comment says that what is called waits
     return found
+
+
+def _is_whole(source: SourceFile, region: Region, left: Step) -> bool:
+    """Whether a region is a program, a phase or a training run, of which only the tail is missing.
+
+    Such a run waits again and again: what may still run at its end is a small part of it.
+    """
+    if samples.is_program(source, region) or any(samples.compiles(s) for s in region.steps):
+        return True
+    if any(r.CLOCK in s.roles for s in source.flow.steps(left.helpers[0])) if left.helpers else False:
+        return True  # the helper takes times by itself, where its waits are judged
+    loops = [loop for loop in region.inner_loops(left.site) if loop.kind != "comp"]
+    waits = [s for s in region.steps if s.waits and region.inner_loops(s.site)[:1] == loops[:1]]
+    waits = [s for s in waits if loops and not samples.rare(s.site, loops[0])]
+    return bool(waits) and (samples.is_training(region) or len(loops) > 1)
 
 
 def _wait_is_added(source: SourceFile, region: Region) -> bool:

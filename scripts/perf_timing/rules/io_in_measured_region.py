@@ -91,7 +91,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             or region.cumulative
         ):
             continue
-        if samples.means_first(source, region):
+        if samples.means_first(source, region) or samples.is_program(source, region):
             continue
         if not any(s.works or s.roles & {r.BLOCKING, r.OPAQUE} for s in region.steps):
             continue

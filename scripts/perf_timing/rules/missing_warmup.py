@@ -121,6 +121,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if source.language == "python" and samples.is_phase(region):
         return False
+    if samples.is_program(source, region) or samples.serves(source):
+        return False
     return not _prints_each(source, region) and not samples.only_asserted(source, region)
 
 

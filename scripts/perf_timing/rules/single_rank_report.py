@@ -93,6 +93,8 @@ def check(source: SourceFile) -> Iterator[Report]:
         timed = collective_steps(source, region) or _aligned_operation(source, region)
         if not timed or samples.is_training(region) or _ends_together(region):
             continue
+        if samples.is_program(source, region):
+            continue
         if _combined(source, region):
             continue
         for printed in _prints(source, region):

@@ -116,6 +116,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if source.flow.host_only(region.end, region.scope) or samples.host_time_meant(source, region):
         return False
+    if samples.is_program(source, region) or samples.serves(source):
+        return False
     return not _repeated(source, region.scope, 0)
 
 

@@ -53,7 +53,7 @@ from perf_timing.lint import roles as r
 from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step, pending
+from perf_timing.lint.flow import Step, exclusive, pending
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import callee_text, loop_body
 
@@ -84,7 +84,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             or region.timer
         ):
             continue
-        if not source.works(region) or _coarse(region):
+        if not source.works(region) or _coarse(region) or samples.is_program(source, region):
             continue
         if source.means_host_time(region) and not any(r.WAIT in s.roles for s in region.steps):
             continue
@@ -97,12 +97,6 @@ def check(source: SourceFile) -> Iterator[Report]:
                 clock=callee_text(start), start=start.line, work=left.site.line
             )
             yield Report(start, message, related=((left.site, "work queued here"),))
-
-
-def _compiles(step: Step) -> bool:
-    """Whether code is compiled right here; torch.compile and jax.jit only promise to."""
-    lazy = r"(torch\.compile|jax\.jit|^jit)$"
-    return r.COMPILE in step.roles and not re.search(lazy, callee_text(step.node))
 
 
 def _leaves(site: Node, start: Node) -> bool:
@@ -126,12 +120,13 @@ def _left_before(source: SourceFile, region: Region) -> Step | None:
     steps = [
         s
         for s in source.flow.steps(region.scope)
-        if not s.roles & {r.ALLOC, r.ARITHMETIC} or s.waits
+        if (not s.roles & {r.ALLOC, r.ARITHMETIC} or s.waits)
+        and not exclusive(s.site, region.start)
     ]
     start = region.start.end
     before = [s for s in steps if s.position <= start and not _leaves(s.site, region.start)]
     for index in reversed(range(len(before))):
-        if _compiles(before[index]):
+        if samples.compiles(before[index]):
             before = before[index + 1 :]  # it takes seconds: what was queued before it is done
             break
     for loop in region.sample_loops[:1]:
