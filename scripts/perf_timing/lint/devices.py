@@ -36,6 +36,29 @@ _NUMBERS = frozenset(
 )
 
 
+# Comments and literal texts; what a C++ file includes counts as code.
+_NO_CODE = {
+    "python": re.compile(
+        r"#[^\n]*|\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL
+    ),
+    "cuda": re.compile(
+        r"(?P<kept>^[ \t]*#[ \t]*include\b[^\n]*)|//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"",
+        re.DOTALL | re.MULTILINE,
+    ),
+}
+
+
+def mentions_device(text: str, language: str) -> bool:
+    """Whether a file is about a device at all, by words that would mean nothing else in it."""
+    if words.DEVICE_EVIDENCE[language].search(text):
+        return True
+    code = _NO_CODE[language].sub(lambda m: m.groupdict().get("kept") or " ", text)
+    if words.DEVICE_EVIDENCE_IN_CODE[language].search(code):
+        return True
+    named = language == "python" and words.DEVICE_VARIABLE.search(code)
+    return bool(named and words.DEVICE_LIBRARY.search(code))
+
+
 class Devices:
     """Answers `of(node, scope)`; remembers its answers."""
 
@@ -69,6 +92,8 @@ class Devices:
             return self._call(node, scope, depth)
         if kind == "attribute" and node.text.endswith(_ABOUT):
             return HOST
+        if kind == "attribute" and node.text.endswith(".images") and "output_type" not in node.text:
+            return HOST  # what a pipeline returns
         if kind in ("subscript", "attribute", "await", "unary"):
             return self.of(node.children[0], scope, depth) if node.children else UNKNOWN
         if kind in ("binary", "tuple", "list", "cond", "named", "keyword"):

@@ -490,9 +490,10 @@ class Values:
                 frame.env[key] = Suspect(inner, problem)
                 return
             if not inner.definite and inner.kind == label.kind:
-                found = Quantity(
-                    inner.kind, frozenset({label.exponent}), inner.work, origin=inner.origin
-                )
+                # Of the units that it may be in, the name says which; one that denies them all
+                # leaves the unit open.
+                fits = inner.says(label.exponent)
+                found = replace(inner, exponents=frozenset({label.exponent})) if fits else None
         if isinstance(found, Quantity) and source is not None:
             found = replace(found, site=source)
         frame.env[key] = certain_work(found, key)

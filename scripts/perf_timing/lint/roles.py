@@ -10,7 +10,7 @@ import re
 from functools import cached_property
 
 from perf_timing.lint import vocabulary as words
-from perf_timing.lint.devices import DEVICE, HOST, UNKNOWN, Devices, is_dtype
+from perf_timing.lint.devices import DEVICE, HOST, UNKNOWN, Devices, is_dtype, mentions_device
 from perf_timing.lint.facts import Node
 from perf_timing.lint.scopes import (
     Scope,
@@ -87,7 +87,7 @@ class Roles:
         self.gpu_helpers = gpu_helpers
         self.devices = devices
         self.python = scopes.language == "python"
-        self.evidence = bool(words.DEVICE_EVIDENCE[scopes.language].search(scopes.tree.text))
+        self.evidence = mentions_device(scopes.tree.text, scopes.language)
         self.libraries = set(
             re.findall(
                 r"\b(torch|cupy|jax|mlx|numba|triton|tensorflow|cutlass|flax)\b", scopes.tree.text

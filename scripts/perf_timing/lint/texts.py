@@ -127,14 +127,20 @@ def claims_in_call(call: Node, last: str, arguments: Sequence[Pair]) -> Iterator
 
 
 def _joined(arguments: Sequence[Pair]) -> list[tuple[Node, Value, str]]:
-    """The arguments with their texts; string literals that stand side by side are one."""
+    """The arguments with their texts; string literals that stand side by side are one.
+
+    A macro between two of them is text too: `"%" PRIu64 " operations"`.
+    """
     shown: list[tuple[Node, Value, str]] = []
     end = 0
     for node, value in arguments:
         body = body_of(node) if node.kind == "string" else ""
-        beside = shown and node.kind == shown[-1][0].kind == "string"
+        beside = shown and shown[-1][0].kind == "string" and node.kind in ("string", "name")
         if beside and "," not in node.tree.text[end : node.start]:
-            shown[-1] = (*shown[-1][:2], shown[-1][2] + body)
+            before = shown[-1][2]
+            if node.kind == "name":
+                body = "lu" if re.search(r"%[-+ #0]*\d*$", before) else " "
+            shown[-1] = (*shown[-1][:2], before + body)
         else:
             shown.append((node, value, body))
         end = node.end

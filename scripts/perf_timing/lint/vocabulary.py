@@ -264,18 +264,27 @@ INTENT_NOT_GPU = re.compile(
     re.IGNORECASE,
 )
 
+# What shows that a file is about a device: words that mean nothing else, wherever they stand, and
+# words that count in code only, since in texts they speak of other things.
 DEVICE_EVIDENCE = {
     "python": re.compile(
-        r"\bcuda\b|cupy|\bjax\b|\btriton\b|['\"]mps\b|torch\.(mps|xpu|hpu|npu"
-        r"|accelerator)|['\"](xpu|hpu|npu|hip|gpu)\b"
-        r"|\brocm\b|tensorrt|CUDAExecutionProvider|\bdevice\b|\bmlx\b|\bcutlass\b"
-        r"|\btilelang\b|deepspeed"
-        r"|\bgpus?\b|flash_attn|\bwarp\b|accelerate",
+        r"\bcuda\b|['\"]mps\b|torch\.(mps|xpu|hpu|npu|accelerator)|['\"](xpu|hpu|npu|hip|gpu)\b"
+        r"|\brocm\b|tensorrt|CUDAExecutionProvider|\bgpus?\b"
+    ),
+    "cuda": re.compile(r"<<<"),
+}
+DEVICE_EVIDENCE_IN_CODE = {
+    "python": re.compile(
+        r"cupy|\bjax\b|\btriton\b|\bmlx\b|\bcutlass\b|\btilelang\b|deepspeed|flash_attn"
+        r"|\bwarp\b|accelerate"
     ),
     "cuda": re.compile(
-        r"<<<|cuda|\bhip[A-Z]|cu[A-Z]\w+\(|cublas|cudnn|nvtx|tensorrt", re.IGNORECASE
+        r"\b(hip|cu)[A-Z]\w+\s*\(|(?i:cuda|\bhip_|cublas|cudnn|nvtx|tensorrt|torch|thrust)"
     ),
 }
+# `device` alone may be a disk or a lamp: it counts beside a library that computes on devices.
+DEVICE_VARIABLE = re.compile(r"\bdevice\b")
+DEVICE_LIBRARY = re.compile(r"torch|tensor|paddle|mxnet|mindspore|oneflow|onnx|keras|numba|opencl")
 
 # CUDA and HIP runtime: last segment without the vendor's prefix.
 # The last three are the prefixes of projects' own layers over CUDA and HIP.
