@@ -30,10 +30,9 @@ _ABOUT = (".shape", ".ndim", ".dtype", ".nbytes", ".itemsize", ".is_cuda", ".req
 
 
 # What these return is a number of the host, whatever they are asked of.
-_NUMBERS = frozenset(
-    "size numel shape dim len element_size stride storage_offset data_ptr nelement ndimension"
-    " is_contiguous get_device".split()
-)
+_NUMBERS = frozenset(("size", "numel", "shape", "dim", "len", "element_size", "stride",
+                      "storage_offset", "data_ptr", "nelement", "ndimension", "is_contiguous",
+                      "get_device"))  # fmt: skip
 
 
 # Comments and literal texts; what a C++ file includes counts as code.
