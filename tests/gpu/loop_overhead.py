@@ -116,6 +116,7 @@ RANKS = RANKS.replace(
 )
 SCRIPTS = {"overhead": OVERHEAD, "planted": PLANTED, "ranks": RANKS}
 FORMS = ("bare", "event", "sync")
+WITH_CONTROL = ("bare", "again", "event", "sync")  # `again` is bare: what is between them is noise
 
 
 def prepare(folder: Path) -> int:
@@ -126,11 +127,11 @@ def prepare(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ".gitignore").write_text("*\n", encoding="utf-8")
     for name, script in SCRIPTS.items():
-        for form in (*FORMS, "late"):
+        for form in (*WITH_CONTROL, "late"):
             path = folder / f"{name}_{form}.py"
             path.write_text(script, encoding="utf-8")
             method = ["--method", "sync" if form == "sync" else "event", "--log-every", "0"]
-            if form != "bare" and inject([str(path), "--write", *method]):
+            if form not in ("bare", "again") and inject([str(path), "--write", *method]):
                 return 1
     return 0
 
@@ -152,9 +153,10 @@ def timed(torch, train) -> tuple[float, object]:
     return time.perf_counter() - start, result
 
 
-def rotated(repeat: int):
+def rotated(repeat: int, forms=FORMS):
     """The forms in an order that rotates, and is reversed every other time."""
-    order = FORMS[repeat % 3 :] + FORMS[: repeat % 3]
+    shift = repeat % len(forms)
+    order = forms[shift:] + forms[:shift]
     return order[::-1] if repeat % 2 else order
 
 
@@ -361,6 +363,9 @@ def print_overhead(row: dict, at_s: float) -> None:
         return f"{100 * (ratio - 1):+.3f} %"
 
     print(f"\n-- bare step {row['bare_step_ms']:.3f} ms, {row['steps']} steps x {row['repeats']}")
+    if "again" in row:
+        low, high = percent(row["again"]["min"]), percent(row["again"]["max"])
+        print(f" again: bare once more {percent(row['again']['median'])} (from {low} to {high})")
     for form in ("event", "sync"):
         slow, told = row[form], row[f"{form}_told_over_wall"]
         print(
@@ -387,7 +392,7 @@ def ranks(folder: Path, json_path: str) -> int:
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
     result = {"world_size": dist.get_world_size(), "torch": torch.__version__, "overhead": []}
-    for target_ms, seconds, repeats in ((3, 0.6, 8), (30, 0.9, 6)):
+    for target_ms, seconds, repeats in ((1.5, 0.5, 8), (4, 0.6, 8), (30, 0.9, 6)):
         row = ddp_overhead(torch, dist, folder, device, target_ms, seconds, repeats)
         result["overhead"].append(row)
         if rank == 0:
@@ -410,12 +415,13 @@ def ranks(folder: Path, json_path: str) -> int:
 
 
 def ddp_overhead(torch, dist, folder, device, target_ms, seconds, repeats) -> dict:
-    modules = {form: load(folder, f"ranks_{form}") for form in FORMS}
+    modules = {form: load(folder, f"ranks_{form}") for form in WITH_CONTROL}
     ddp = torch.nn.parallel.DistributedDataParallel
-    layers = 4 if target_ms < 10 else 12
+    # DistributedDataParallel's launches take 2 ms of the host: a step of 3 ms needs few of them.
+    width, layers = (8192, 1) if target_ms < 10 else (4096, 12)
     built = {}
-    for form in FORMS:
-        model, _ = modules[form].build(4096, layers, device)
+    for form in WITH_CONTROL:
+        model, _ = modules[form].build(width, layers, device)
         model = ddp(model)
         built[form] = model, torch.optim.SGD(model.parameters(), lr=1e-3)
     rows = torch.tensor(rows_for(torch, modules["bare"], *built["bare"], device, target_ms))
@@ -423,15 +429,15 @@ def ddp_overhead(torch, dist, folder, device, target_ms, seconds, repeats) -> di
     dist.broadcast(shared, 0)
     steps = max(6, int(seconds * 1e3 / target_ms))
     loader = batches(torch, int(shared), steps)
-    timers = {form: getattr(modules[form], "_perf_timing", None) for form in FORMS}
-    walls: dict[str, list[float]] = {form: [] for form in FORMS}
-    told: dict[str, list[dict]] = {form: [] for form in FORMS}
-    seen: dict[str, dict] = {form: {} for form in FORMS}
-    for form in FORMS:
+    timers = {form: getattr(modules[form], "_perf_timing", None) for form in WITH_CONTROL}
+    walls: dict[str, list[float]] = {form: [] for form in WITH_CONTROL}
+    told: dict[str, list[dict]] = {form: [] for form in WITH_CONTROL}
+    seen: dict[str, dict] = {form: {} for form in WITH_CONTROL}
+    for form in WITH_CONTROL:
         modules[form].train(*built[form], loader[: max(6, steps // 4)], device)
         new_us(timers[form], seen[form])
     for repeat in range(repeats):
-        for form in rotated(repeat):
+        for form in rotated(repeat, WITH_CONTROL):
             dist.barrier()
             run = modules[form].train
             wall_s, _ = timed(torch, lambda: run(*built[form], loader, device))  # noqa: B023
@@ -444,6 +450,8 @@ def ddp_overhead(torch, dist, folder, device, target_ms, seconds, repeats) -> di
         "losses_equal": "not compared",
     }
     result["bare_step_ms"] = statistics.median(walls["bare"]) * 1e3 / steps
+    result["walls_s"] = walls
+    result["again"] = ratios(walls["bare"], walls["again"])
     for form in ("event", "sync"):
         result[form] = ratios(walls["bare"], walls[form])
         result[f"{form}_told_over_wall"] = spread(

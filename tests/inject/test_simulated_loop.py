@@ -102,6 +102,58 @@ def test_events_leave_the_loop_as_fast_as_it_was(tmp_path: Path) -> None:
     assert sync_s / bare_s > 1.3
 
 
+def test_a_loop_that_the_host_bounds_records_few_events(tmp_path: Path) -> None:
+    # Every event costs the host time, which nothing hides where launches are the bottleneck.
+    text = """
+        op = simulated.kernel("step", 20.0, **quiet)
+        records = []
+        record = torch.cuda.Event.record
+
+        def counted(event, *stream):
+            records.append(event)
+            return record(event, *stream)
+
+        torch.cuda.Event.record = counted
+
+        def loop():
+            for batch in [torch.empty(16, 4)] * 1000:  # loop
+                batch = batch.to("cuda", non_blocking=True)
+                op()
+
+        wall(loop)
+        print("records", len(records))
+        """
+    *_, result = simulate(tmp_path, text)
+    count = next(row for row in result.stdout.splitlines() if row.startswith("records"))
+    # One a step, and three more (the fetch, the copy's begin and end) in every 13th.
+    assert 1000 < int(count.split()[1]) < 1000 * (1 + 3 / 13) + 100
+
+
+def test_a_stall_counts_in_whichever_step_it_comes(tmp_path: Path) -> None:
+    text = """
+        op = simulated.kernel("step", 100.0, **quiet)
+
+        class Rare(Loader):
+            def __iter__(self):
+                for number in range(self.count):
+                    time.sleep(0.05 if number in STALLS else 0)
+                    yield self.make()
+
+        STALLS = range(101, 181, 11)
+
+        def loop():
+            for batch in Rare(200):  # loop
+                op()
+
+        wall(loop)
+        """
+    record, *_ = simulate(tmp_path, text)
+    # Time.sleep takes 0.05 ms longer here; a step that is still queued is worked off meanwhile.
+    stalled_us = (8 * 50_000 + 200 * 50) / record["steps"]
+    assert record["data_wait_us"]["mean_us"] == pytest.approx(stalled_us, rel=0.02)
+    assert record["device_idle_for_data_us"] == pytest.approx(stalled_us, rel=0.15)
+
+
 def test_the_loop_never_waits_for_the_device_before_its_end(tmp_path: Path) -> None:
     record, _, result = simulate(tmp_path, PLAIN.format(us=5_000.0, count=400, wait_s=0.0))
     assert record["steps"] == 395
@@ -132,7 +184,7 @@ def test_stalls_of_the_loader_and_blocking_copies_are_told_apart(tmp_path: Path)
     assert record["step_us"]["median_us"] == pytest.approx(27_000 + copy_us, rel=0.02)
     assert record["wall_s"] == pytest.approx(wall_s, rel=0.01)
     # The host is blocked until the step before has ended; of that the copy itself is a part.
-    assert record["device_copy_us"] == pytest.approx(copy_us, rel=0.03)
+    assert record["device_copy_us"] == pytest.approx(copy_us, rel=0.05)
     assert record["copy_wait_us"]["median_us"] > 20_000
     mean_us = record["step_us"]["mean_us"] + record["data_wait_us"]["mean_us"]
     assert mean_us == pytest.approx(wall_s / 128 * 1e6, rel=0.01)
