@@ -18,6 +18,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from perf_timing.lint import elsewhere
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.devices import Devices
@@ -96,6 +97,18 @@ class SourceFile:
         """The step whose device work may still run when the region's clock is read at the end."""
         steps = [*region.steps, *self.regions.tail(region)]
         return pending(s for s in steps if not exclusive(s.site, region.end))
+
+    def ends_elsewhere(self, step: Step) -> bool:
+        """Whether the work of a step is a function of another file that is read and found to wait.
+
+        Asked before a report only, since it opens that file.
+        """
+        if self.language != "python" or step.node.kind != "call":
+            return False
+        name = callee_text(step.node)
+        if name.partition(".")[0] not in self.scopes.imports:
+            return False
+        return elsewhere.waits(self.unit.path, self.scopes.resolve(name))
 
     def works(self, region: Region) -> list[Step]:
         """The steps of a region that give the device work."""

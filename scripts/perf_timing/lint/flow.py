@@ -21,6 +21,7 @@ from perf_timing.lint.scopes import Scope, Scopes, callee_text, last_segment, sq
 
 _DEEPEST = 4
 _MOST_STEPS = 4000
+_DECIDED = frozenset({r.WAIT, r.READ, r.CLOCK, r.BLOCKING})
 WAITS = frozenset({r.WAIT, r.READ, r.BLOCKING})
 
 
@@ -97,14 +98,14 @@ class Flow:
                 yield from self._at(inner, node, function)
                 return
         known = self.roles.of(node, scope) if node.kind == "call" else frozenset()
-        if function is None and node.kind == "call" and not known & {r.WAIT, r.READ, r.CLOCK}:
+        if function is None and node.kind == "call" and not known & _DECIDED:
             passed = self._parameter(node, scope, depth)
             if passed is not None:
                 yield from passed
                 return
         found = self.roles.of(node, scope)
         if function is not None and self._compiled(function):
-            found = frozenset({r.COMPILE if _makes_kernel(function) else r.WORK})
+            found = frozenset() if _makes_kernel(function) else frozenset({r.WORK})
         if function is not None and any("cuda.reduce" in d.text for d in function.decorators):
             found = frozenset({r.BLOCKING, r.COPY})
         if found:
@@ -263,7 +264,7 @@ class Flow:
 
 
 def _makes_kernel(function: Scope) -> bool:
-    """Whether a function returns a function that is defined in it: calling it compiles that."""
+    """Whether a function returns a function that is defined in it: calling it launches nothing."""
     inner = {child.short_name for child in function.children if child.name}
     returned = {n.children[0].text for n in function.nodes if n.kind == "return" and n.children}
     return bool(returned) and returned <= inner

@@ -410,6 +410,8 @@ def _warm_site(
     source: SourceFile, scope: Scope, site: Node, steps: list[Step], mine: set[str], depth: int
 ) -> bool:
     caller = source.scopes.scope_of(site)
+    if WARM.search(caller.short_name):
+        return True
     called = {callee_text(s.site) for s in steps if s.site.kind == "call"}
     passed = (
         {squeeze(a.text) for a in positional(site)} if called & set(scope.parameters) else set()
@@ -464,6 +466,8 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
     if _guarded(region.delta) or _guarded(region.end):
         return True
     value = fate(source, region)
+    if any(_reset(source, name, region) for name in value.sums):
+        return True
     scope = source.scopes.scope_of(region.delta)
     for name in value.lists:
         applied = reducers(source, name, scope)
@@ -482,6 +486,17 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
         for n in region.scope.nodes
     )
     return bool(returned) and _robust_callers(source, region.scope)
+
+
+def _reset(source: SourceFile, name: str, region: Region) -> bool:
+    """Whether a sum is set to zero again in its loop, when the first samples are in it."""
+    loops = loops_around(region.delta)
+    return any(
+        value.kind == "number"
+        and any(p.kind == "if" for p in target.ancestors() if p.start > loops[0].start)
+        and loops[0].start < target.start < loops[0].end
+        for target, value in (source.scopes.assignments(name, region.scope) if loops else ())
+    )
 
 
 def _derived(name: str, scope: Scope) -> set[str]:
@@ -665,6 +680,28 @@ def serves(source: SourceFile) -> bool:
     )
 
 
+_SAVES = re.compile(r"(^|[._])(save|save_image|save_video|imwrite|export_to_\w+|write_video)$")
+
+
+def makes_product(source: SourceFile, region: Region) -> bool:
+    """Whether an example runs a pipeline once to save what comes out, and says how long it took."""
+    if source.language != "python" or region.sample_loops:
+        return False
+    if not any(r.BLOCKING in s.roles for s in region.steps):
+        return False
+    made = {
+        target_key(node.children[0])
+        for node in region.scope.nodes
+        if node.kind == "assign" and region.holds(node)
+    }
+    later = (n for n in region.scope.nodes if n.kind == "call" and n.start > region.end.end)
+    return any(
+        _SAVES.search(callee_text(call))
+        and any(n.kind == "name" and n.text.partition(".")[0] in made for n in call.walk())
+        for call in later
+    )
+
+
 def only_asserted(source: SourceFile, region: Region) -> bool:
     """Whether a test compares the samples one by one, so that there is no figure."""
     value = fate(source, region)
@@ -743,6 +780,9 @@ def is_program(source: SourceFile, region: Region) -> bool:
         return False
     if any(r.PHASE in s.roles for s in region.steps):
         return True
+    helpers = [s.helpers[0].short_name if s.helpers else "" for s in works(region)]
+    if helpers and all(re.match(r"(main(_.*)?|run_main|train)$", name) for name in helpers):
+        return True
     calls = (n for n in region.scope.nodes if n.kind == "call" and region.holds(n))
     if any(_STARTS.search(callee_text(call)) for call in calls):
         return True
@@ -764,6 +804,23 @@ def _shown(source: SourceFile, region: Region) -> str:
 _BLOCKS = ("if", "for", "with", "while", "try", "function", "class")
 
 
+_COUNTED = re.compile(
+    r"^(\w+\.)*(t?range|trange|xrange|repeat|arange|progress_bar|count)\(|^(enumerate|tqdm[\w.]*|zip|list)\(\s*"
+    r"(\w+\.)*(t?range|count)\("
+)
+
+
+def passes_over_data(region: Region) -> bool:
+    """Whether a loop inside the region goes through a data set: it uploads batch after batch."""
+    for step in region.steps:
+        if step.roles & {r.UPLOAD, r.READ} and region.inner_loops(step.site):
+            loop = region.inner_loops(step.site)[-1]
+            listed = loop.children[1].text if len(loop.children) > 1 else ""
+            if loop.kind == "for" and listed and not _COUNTED.match(listed):
+                return True
+    return False
+
+
 def is_phase(region: Region) -> bool:
     """Whether all work is in helpers that loop: a phase of a program, not a repeatable call."""
     return all(
@@ -776,6 +833,13 @@ def compiles(step: Step) -> bool:
     """Whether code is compiled right here; torch.compile and jax.jit only promise to."""
     lazy = r"(torch\.compile|jax\.jit|^jit)$"
     return r.COMPILE in step.roles and not re.search(lazy, callee_text(step.node))
+
+
+def of_epochs(region: Region) -> bool:
+    """Whether each sample is an epoch."""
+    heads = [loop.children[0].text + loop.children[1].text for loop in region.sample_loops[:1]
+             if len(loop.children) > 1]  # fmt: skip
+    return any("epoch" in head.lower() for head in heads)
 
 
 def is_training(region: Region) -> bool:

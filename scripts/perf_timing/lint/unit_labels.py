@@ -136,7 +136,7 @@ def _work_word(word: str) -> Work | None:
     found = re.fullmatch(r"([kmgt]?)i?(b|bytes?)", word)
     if found and (found[1] or found[2] != "b"):
         return Work(_PREFIX[found[1]], "bytes")
-    found = re.fullmatch(r"([kmgt]?)flops?", word)
+    found = re.fullmatch(r"([kmgt]?)flops?", word) or re.fullmatch(r"([gt])ops", word)
     if found:
         return Work(_PREFIX[found[1]], "flops")
     return None

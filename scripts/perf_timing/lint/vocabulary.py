@@ -279,7 +279,7 @@ DEVICE_EVIDENCE_IN_CODE = {
         r"|\bwarp\b|accelerate"
     ),
     "cuda": re.compile(
-        r"\b(hip|cu)[A-Z]\w+\s*\(|(?i:cuda|\bhip_|cublas|cudnn|nvtx|tensorrt|torch|thrust)"
+        r"\b(hip|cu)[A-Z]\w+\s*\(|(?i:cuda|\bhip_|cublas|cudnn|nvtx|tensorrt|\btorch(::|/)|thrust)"
     ),
 }
 # `device` alone may be a disk or a lamp: it counts beside a library that computes on devices.

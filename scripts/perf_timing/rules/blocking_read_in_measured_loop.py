@@ -96,6 +96,8 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if samples.means_first(source, region):
             continue
+        if source.language == "python" and samples.is_program(source, region):
+            continue
         for step in region.steps:
             if id(step.site) not in seen and _blocks(source, region, step):
                 seen.add(id(step.site))
@@ -105,8 +107,11 @@ def check(source: SourceFile) -> Iterator[Report]:
                     MESSAGE.format(call=call),
                     related=((region.start, "clock started here"),),
                 )
+    loops: set[int] = set()
     for region, step in _training_steps(source):
-        if id(step.site) not in seen:
+        loop = id(loops_around(step.site)[0])
+        if id(step.site) not in seen and loop not in loops:
+            loops.add(loop)
             seen.add(id(step.site))
             call = last_segment(callee_text(step.node))
             yield Report(step.site, MESSAGE.format(call=call),
@@ -132,7 +137,7 @@ def _training_steps(source: SourceFile) -> Iterator[tuple[Region, Step]]:
         for step in steps:
             if not _reads(step) or loops_around(step.site)[:1] != loops[:1]:
                 continue
-            if _drained(steps, step):
+            if _drained(steps, step) or _meant_to_wait(step.site):
                 continue
             behind = [s for s in steps if s.works and s.position > step.position]
             measured = window or (
@@ -161,6 +166,12 @@ def _reads(step: Step) -> bool:
 def _blocks(source: SourceFile, region: Region, step: Step) -> bool:
     if not _reads(step) or _has_come(source, step.node) or _drained(region.steps, step):
         return False
+    if _meant_to_wait(step.site):
+        return False
+    if samples.passes_over_data(region) and re.search(
+        r"eval|valid|(^|_)test(_|$)", region.scope.name
+    ):
+        return False  # its metrics are read
     loops = [loop for loop in region.inner_loops(step.site) if loop.kind != "comp"]
     if not loops or samples.rare(step.site, loops[-1]) or _decides(step.site, loops[0]):
         return False
@@ -168,6 +179,20 @@ def _blocks(source: SourceFile, region: Region, step: Step) -> bool:
         (s.works or r.BLOCKING in s.roles) and region.inner_loops(s.site)[:1] == loops[:1]
         for s in region.steps
     ) or last_segment(callee_text(step.node)) in ("get", "asnumpy")
+
+
+def _meant_to_wait(read: Node) -> bool:
+    """Whether the read is there for the sake of the wait: its value is dropped, or a comment says.
+
+    loss.item() as a statement, `_ = out.cpu()`, "# introduce a sync for the timing".
+    """
+    parent = read.parent
+    if parent is not None and parent.kind == "block":
+        return True
+    if parent is not None and parent.kind == "assign" and parent.children[0].text == "_":
+        return True
+    notes = [c.text for c in read.tree.comments if read.line - 1 <= c.line <= read.line]
+    return any(re.search(r"sync(?!_dist)|wait for", text, re.IGNORECASE) for text in notes)
 
 
 def _drained(steps: list[Step], read: Step) -> bool:

@@ -114,8 +114,13 @@ def check(source: SourceFile) -> Iterator[Report]:
             yield Report(first[0], FIRST.format(call=first[1], start=region.start.line))
 
 
+_MOST_LINES = 100  # a longer span is a phase of a program
+
+
 def _beside_work(region: Region, step: Step) -> bool:
     """Whether the region runs something as well: alone, the time of the compilation is meant."""
+    if region.kind != "harness" and region.end.line - region.start.line > _MOST_LINES:
+        return False
     return region.kind == "harness" or any(
         s is not step and (s.works or s.roles & {r.BLOCKING, r.OPAQUE}) for s in region.steps
     )

@@ -223,6 +223,11 @@ def _handed_on(source: SourceFile, names: frozenset[str], pair: Pair) -> bool:
     reads = {id(known.call) for known in source.regions.pairs}
     for node in source.tree.of_kind("name"):
         parent = node.parent
+        if parent is not None and parent.kind == "subscript" and parent.children[0] is node:
+            handed = parent.parent is not None and parent.parent.kind in ("args", "keyword")
+            if handed and node.text in bases and not _only_reads(_call_around(parent), reads):
+                return True
+            continue
         if node.text not in bases or parent is None or not _same_variable(source, node, pair):
             continue
         if parent.kind == "keyword" and parent.children[0] is node and len(parent.children) > 1:
@@ -233,6 +238,10 @@ def _handed_on(source: SourceFile, names: frozenset[str], pair: Pair) -> bool:
         elif parent.kind == "assign" and parent.children[-1] is node:
             return True
     return False
+
+
+def _call_around(node: Node) -> Node | None:
+    return next((p for p in node.ancestors() if p.kind == "call"), None)
 
 
 def _same_variable(source: SourceFile, node: Node, pair: Pair) -> bool:

@@ -147,6 +147,8 @@ def _replays(source: SourceFile) -> Iterator[Report]:
         steps = [s for s in region.steps if r.REPLAY in s.roles]
         if not steps or id(region.start) in seen or region.timer is not None:
             continue
+        if samples.is_training(region) or samples.is_program(source, region):
+            continue
         before = [
             s
             for s in source.flow.steps(region.scope)

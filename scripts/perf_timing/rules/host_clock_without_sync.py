@@ -86,6 +86,8 @@ HOOKED = (
 )
 
 
+# Frameworks whose hooks get logs that have been read from the device.
+_FOREIGN_HOOKS = re.compile(r"^\s*(import|from)\s+(tensorflow|keras|mxnet)\b", re.MULTILINE)
 _ELSE_NOTHING = re.compile(r"else\s+\(?\s*lambda\b[^:]*:\s*None")
 NO_OP = (
     "{name} waits on CUDA only and does nothing on {device}, which this file may choose as well;"
@@ -106,6 +108,8 @@ def check(source: SourceFile) -> Iterator[Report]:
         if left is None or source.means_host_time(region) or _host_only(source, region):
             continue
         if _wait_is_added(source, region) or _is_whole(source, region, left):
+            continue
+        if source.ends_elsewhere(left):
             continue
         seen.add(id(region.report))
         yield _report(region, left)
@@ -139,7 +143,7 @@ def _waits_with(region: Region, name: str) -> bool:
 
 def _left(source: SourceFile, region: Region) -> Step | None:
     if region.hooked:
-        waits = any(s.waits for s in region.steps)
+        waits = any(s.waits for s in region.steps) or _FOREIGN_HOOKS.search(source.tree.text)
         return None if waits else Step(region.start, region.start, frozenset(), 0)
     left = source.left_running(region)
     if left is not None and _appends(region, left):
@@ -194,7 +198,11 @@ def _is_whole(source: SourceFile, region: Region, left: Step) -> bool:
     """
     if samples.is_program(source, region) or any(samples.compiles(s) for s in region.steps):
         return True
-    if any(r.CLOCK in s.roles for s in source.flow.steps(left.helpers[0])) if left.helpers else False:
+    if (
+        any(r.CLOCK in s.roles for s in source.flow.steps(left.helpers[0]))
+        if left.helpers
+        else False
+    ):
         return True  # the helper takes times by itself, where its waits are judged
     loops = [loop for loop in region.inner_loops(left.site) if loop.kind != "comp"]
     waits = [s for s in region.steps if s.waits and region.inner_loops(s.site)[:1] == loops[:1]]

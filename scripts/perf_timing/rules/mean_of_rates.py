@@ -49,6 +49,7 @@ print(tokens / (time.perf_counter() - start))
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quotients import Quotient, quotients
@@ -77,6 +78,8 @@ def check(source: SourceFile) -> Iterator[Report]:
     seen: set[int] = set()
     for region in source.regions.all:
         if region.kind not in ("clock", "event") or not region.sample_loops:
+            continue
+        if samples.of_epochs(region):
             continue
         for quotient in quotients(source, region):
             name = _list_of(source, quotient)

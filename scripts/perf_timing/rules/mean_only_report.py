@@ -102,7 +102,12 @@ def check(source: SourceFile) -> Iterator[Report]:
         if region.kind not in ("clock", "event") or not samples.works(region) or region.carried:
             continue
         value = samples.fate(source, region)
+        logged = source.language == "python" and (samples.of_epochs(region) or value.sums)
+        if logged and samples.is_training(region):
+            continue  # the log of a training
         scope = source.scopes.scope_of(region.delta)
+        if _spread_beside(source, value, scope):
+            continue
         found = [(name, _mean_of_list(source, name, scope)) for name in sorted(value.lists)]
         if region.sample_loops or _in_loop(region):
             found += [
@@ -114,6 +119,16 @@ def check(source: SourceFile) -> Iterator[Report]:
             if node is not None and node.line not in seen:
                 seen.add(node.line)
                 yield Report(node, MESSAGE.format(name=name))
+
+
+def _spread_beside(source: SourceFile, value: samples.Fate, scope: Scope) -> bool:
+    """Whether a spread of the same samples is reported: of a list of them, or by the formula."""
+    for name in value.lists:
+        applied = samples.reducers(source, name, scope)
+        if any(samples.SPREAD.search(a) or samples.ROBUST.search(a) for a in applied - {"min"}):
+            return True
+    text = squeeze(scope.node.text) if value.lists else ""
+    return bool(re.search(r"\((\w+)-\w+\)\*\*2for\1in", text))  # (x - mean) ** 2 for x in
 
 
 def _in_loop(region: Region) -> bool:

@@ -123,6 +123,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.is_program(source, region) or samples.serves(source):
         return False
+    if samples.passes_over_data(region) or samples.makes_product(source, region):
+        return False
     return not _prints_each(source, region) and not samples.only_asserted(source, region)
 
 

@@ -86,20 +86,20 @@ _COMBINES = re.compile(r"gather|reduce|ReduceOp|max_across|all_ranks|from_ranks|
 
 def check(source: SourceFile) -> Iterator[Report]:
     """Reports of rank 0 for operations of all ranks."""
-    seen: set[int] = set()
+    seen: set[int] = set()  # lines
     for region in source.regions.all:
         if region.kind not in ("clock", "event"):
             continue
         timed = collective_steps(source, region) or _aligned_operation(source, region)
         if not timed or samples.is_training(region) or _ends_together(region):
             continue
-        if samples.is_program(source, region):
+        if samples.is_program(source, region) or samples.passes_over_data(region):
             continue
         if _combined(source, region):
             continue
         for printed in _prints(source, region):
-            if id(printed) not in seen and _on_rank_zero(printed):
-                seen.add(id(printed))
+            if printed.line not in seen and _on_rank_zero(printed):
+                seen.add(printed.line)
                 message = MESSAGE.format(line=timed[0].site.line)
                 yield Report(printed, message, related=((region.end, "its time ends here"),))
 

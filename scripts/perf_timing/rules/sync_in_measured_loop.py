@@ -115,7 +115,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             or region.wraps_measurement
         ):
             continue
-        if samples.means_first(source, region):
+        if samples.means_first(source, region) or _warms_up(region):
             continue
         if source.flow.host_only(region.end, region.scope):
             continue
@@ -129,6 +129,12 @@ def check(source: SourceFile) -> Iterator[Report]:
                     MESSAGE.format(call=call),
                     related=((region.start, "clock started here"),),
                 )
+
+
+def _warms_up(region: Region) -> bool:
+    """Whether the loop runs until a warm-up has lasted long enough: while spent < warmup_ms."""
+    loops = [loop for loop in region.sample_loops if loop.kind == "while" and loop.children]
+    return any(samples.WARM.search(loop.children[0].text) for loop in loops)
 
 
 def _stages(source: SourceFile) -> Iterator[tuple[Region, Step]]:

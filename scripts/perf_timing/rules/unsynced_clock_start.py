@@ -46,7 +46,6 @@ print((time.perf_counter() - t0) / 100)
 ```
 """
 
-import re
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
@@ -91,7 +90,7 @@ def check(source: SourceFile) -> Iterator[Report]:
         if source.flow.host_only(start, region.scope) or start.kind == "item":
             continue
         left = _left_before(source, region)
-        if left is not None:
+        if left is not None and not source.ends_elsewhere(left):
             seen.add(id(start))
             message = MESSAGE.format(
                 clock=callee_text(start), start=start.line, work=left.site.line
