@@ -60,6 +60,15 @@ _EVALUATED = words(
 SKIP = frozenset({"function", "class", "import", "global", "decorator", "macro", "include"})
 
 
+def _rescaled(node: Node) -> bool:
+    """Whether a quotient is multiplied or divided by a power of ten: a_ms / b_us * 1000."""
+    parent = node.parent
+    if parent is None or parent.kind != "binary" or len(parent.children) != 2:
+        return False
+    other = parent.children[1] if parent.children[0] is node else parent.children[0]
+    return bool(re.fullmatch(r"10{3,}(\.0*)?|1(\.0*)?e-?\d+|0?\.0{2,}1", other.text))
+
+
 @dataclass(frozen=True)
 class Problem:
     """A contradiction at `node`.
@@ -380,7 +389,8 @@ class Values:
                 return multiply(a, b)
             if isinstance(a, Quantity) and a.kind == "ticks":
                 return self._ticks(a, b, node)
-            self._mixed(a, b, node)
+            if not _rescaled(node):
+                self._mixed(a, b, node)
             return divide(a, b)
         if operator in ("+", "-"):
             return self._sum(operator, a, b, node)
@@ -468,7 +478,8 @@ class Values:
         found = self._arithmetic(operator.rstrip("="), old, added, node)
         kept = isinstance(old, Many) or not isinstance(found, Quantity)
         if operator in ("+=", "-=") and kept:
-            found = old
+            # A count that began at 0 is what is added to it.
+            found = added if isinstance(old, Number) and isinstance(added, Work) else old
         self._bind(target, found, frame, source)
         return found
 

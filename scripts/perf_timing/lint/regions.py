@@ -313,6 +313,8 @@ class Regions:
     def _is_deadline(self, delta: Node) -> bool:
         """Whether the difference is only compared: a time limit and not a measurement."""
         for parent in delta.ancestors():
+            if parent.kind == "augassign" and parent.children:
+                return self._moves_start(parent.children[0])
             if parent.kind == "compare" or (
                 parent.kind == "binary" and self.operator(parent)[:1] in ("<", ">")
             ):
@@ -320,6 +322,11 @@ class Regions:
             if parent.kind not in ("binary", "args", "call", "attribute"):
                 return False
         return False
+
+    def _moves_start(self, target: Node) -> bool:
+        """Whether a time is added to a reading, which leaves a pause out: start += clock() - t0."""
+        pairs = self.scopes.assignments(target_key(target), self.scopes.scope_of(target))
+        return any(self.clock_of(value, self.scopes.scope_of(value)) is value for _, value in pairs)
 
     def _clock_regions(self) -> Iterator[Region]:
         for delta, start, end, _scope in self.deltas:

@@ -813,12 +813,22 @@ _COUNTED = re.compile(
 def passes_over_data(region: Region) -> bool:
     """Whether a loop inside the region goes through a data set: it uploads batch after batch."""
     for step in region.steps:
-        if step.roles & {r.UPLOAD, r.READ} and region.inner_loops(step.site):
-            loop = region.inner_loops(step.site)[-1]
+        for loop in region.inner_loops(step.site) if step.roles & {r.UPLOAD, r.READ} else ():
             listed = loop.children[1].text if len(loop.children) > 1 else ""
             if loop.kind == "for" and listed and not _COUNTED.match(listed):
                 return True
     return False
+
+
+_LOADER = re.compile(r"loader|data_?set|(^|[._(])(coco|dali|data_iter\w*|dl)\b", re.IGNORECASE)
+
+
+def samples_data(region: Region) -> bool:
+    """Whether the samples are the batches of a data set: the first is one of very many."""
+    return any(
+        loop.kind == "for" and len(loop.children) > 1 and _LOADER.search(loop.children[1].text)
+        for loop in region.sample_loops
+    )
 
 
 def is_phase(region: Region) -> bool:

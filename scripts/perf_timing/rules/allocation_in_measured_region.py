@@ -140,6 +140,27 @@ def _is_result(source: SourceFile, step: Step) -> bool:
     return any(re.search(rf"\b{re.escape(name)}\b", returned) for name in names)
 
 
+_CONSTANT = re.compile(r"^(ones|zeros|full|eye)(_like)?$")
+
+
+def _is_formula(source: SourceFile, region: Region, step: Step) -> bool:
+    """Whether a timed function makes the tensor as a part of what it computes.
+
+    That is a constant that an operator takes, as in torch.tril(torch.ones(n, n)), or an accumulator
+    of atomics, which has to be zero each time.
+    """
+    made = last_segment(callee_text(step.node))
+    if made.startswith("zeros") and "atomic" in source.tree.text:
+        return True
+    outer = next((p for p in step.node.ancestors() if p.kind == "call"), None)
+    return bool(
+        outer is not None
+        and _CONSTANT.match(made)
+        and callee_text(outer).startswith("torch.")
+        and not callee_text(outer).startswith("torch.ops")
+    )
+
+
 def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether the allocation is on the device, beside other work and not inside a model."""
     if re.search(r"(^|[._])(jnp|jax)\.|numpy\.(array|asarray)$", callee_text(step.node)):
@@ -149,6 +170,8 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     ):
         return False
     if samples.rare(step.site, region.start) or _is_result(source, step):
+        return False
+    if region.kind == "harness" and _is_formula(source, region, step):
         return False
     others = [
         s for s in region.steps

@@ -95,6 +95,11 @@ NOTE = (
 )
 
 
+_RATE = re.compile(
+    r"_per_s|per_?sec|throughput|speed|(^|_)(ips|fps|tps|qps|rates?)(_|$)", re.IGNORECASE
+)
+
+
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each mean that is all that is reported of some samples."""
     seen: set[int] = set()
@@ -116,6 +121,8 @@ def check(source: SourceFile) -> Iterator[Report]:
             if _printed_inside(region, value):
                 continue
         for name, node in found:
+            if _RATE.search(name):
+                continue  # mean-of-rates judges these
             if node is not None and node.line not in seen:
                 seen.add(node.line)
                 yield Report(node, MESSAGE.format(name=name))

@@ -123,7 +123,9 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.is_program(source, region) or samples.serves(source):
         return False
-    if samples.passes_over_data(region) or samples.makes_product(source, region):
+    if samples.passes_over_data(region) or samples.samples_data(region):
+        return False
+    if samples.makes_product(source, region):
         return False
     return not _prints_each(source, region) and not samples.only_asserted(source, region)
 

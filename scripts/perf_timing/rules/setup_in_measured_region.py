@@ -45,7 +45,7 @@ from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment
+from perf_timing.lint.scopes import callee_text, last_segment, target_key
 
 CODE = "TIM208"
 LABEL = "SETUP-IN-TIMED"
@@ -86,7 +86,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if not samples.is_benchmark(source, region) or samples.is_training(region):
             continue
-        if region.end.line - region.start.line > _CLOSE_LINES:
+        if region.end.line - region.start.line > _CLOSE_LINES or _subtracted(source, region):
             continue
         if region.cumulative or re.search(
             r"estimat|probe|calib", source.intent(region), re.IGNORECASE
@@ -101,6 +101,21 @@ def check(source: SourceFile) -> Iterator[Report]:
                     node,
                     MESSAGE.format(call=last_segment(callee_text(node)), start=region.start.line),
                 )
+
+
+def _subtracted(source: SourceFile, region: Region) -> bool:
+    """Whether two times are subtracted, of the work with its preparation and of that alone."""
+    if region.kind != "harness":
+        return False
+    assigned = next((p for p in region.start.ancestors() if p.kind == "assign"), None)
+    name = target_key(assigned.children[0]) if assigned is not None else ""
+    scope = source.scopes.scope_of(region.start)
+    return any(
+        node.kind == "binary"
+        and source.regions.operator(node) == "-"
+        and name in {target_key(child) for child in node.children}
+        for node in scope.nodes
+    )
 
 
 def _preparations(source: SourceFile, region: Region) -> Iterator[Node]:

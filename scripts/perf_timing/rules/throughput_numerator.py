@@ -121,7 +121,8 @@ def _accumulation(quotient: Quotient, names: set[str]) -> str:
         count = squeeze(counted.last.text)
         if count in names or last_segment(count) in {last_segment(name) for name in names}:
             continue
-        if any(re.search("accum|global|total|effective|gbs", name, re.I) for name in names):
+        if any(re.search("accum|global|total|effective|gbs|epoch|data_?set", name, re.I)
+               for name in names):  # fmt: skip
             continue
         return MESSAGE.format(line=inner.line, count=count)
     return ""
