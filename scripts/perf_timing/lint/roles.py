@@ -87,17 +87,17 @@ class Roles:
         self.gpu_helpers = gpu_helpers
         self.devices = devices
         self.python = scopes.language == "python"
-        self.evidence = mentions_device(scopes.tree.text, scopes.language)
         self.libraries = set(
             re.findall(
                 r"\b(torch|cupy|jax|mlx|numba|triton|tensorflow|cutlass|flax)\b", scopes.tree.text
             )
         )
-        # Models of these are not known by their names: when their calls return is not known here.
-        self.foreign = self.python and not self.libraries - {"tensorflow"} and bool(
+        # When the calls of these return is not known here.
+        foreign = self.python and not self.libraries - {"tensorflow"} and bool(
             re.search(r"^\s*(import|from)\s+(tensorflow|keras|mxnet|paddle)\b", scopes.tree.text,
                       re.MULTILINE)
         )  # fmt: skip
+        self.evidence = mentions_device(scopes.tree.text, scopes.language) and not foreign
         self._known: dict[int, frozenset[str]] = {}
         self._macros: dict[str, str] = {}
         if not self.python:
@@ -572,7 +572,7 @@ class Roles:
             r"(eval|evaluate|validate|validation_loop)(_(?!mode)\w+)?$", short
         ) and positional(node):
             return {READ}  # metrics come back as numbers
-        if words.NOT_MODEL.search(callee) or self.foreign:
+        if words.NOT_MODEL.search(callee):
             return set()
         if self._is_jitted(callee) or words.MODEL.search(callee):
             return {WORK, LIKELY}

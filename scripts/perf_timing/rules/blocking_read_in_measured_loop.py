@@ -85,6 +85,7 @@ NOTE = (
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each read that every measured iteration waits for."""
     seen: set[int] = set()
+    loops: set[int] = set()
     for region in source.regions.all:
         if (
             region.kind not in ("clock", "event")
@@ -101,13 +102,16 @@ def check(source: SourceFile) -> Iterator[Report]:
         for step in region.steps:
             if id(step.site) not in seen and _blocks(source, region, step):
                 seen.add(id(step.site))
+                loop = next(n for n in region.inner_loops(step.site) if n.kind != "comp")
+                if id(loop) in loops:
+                    continue  # the first read of a loop stands for the others
+                loops.add(id(loop))
                 call = last_segment(callee_text(step.node))
                 yield Report(
                     step.site,
                     MESSAGE.format(call=call),
                     related=((region.start, "clock started here"),),
                 )
-    loops: set[int] = set()
     for region, step in _training_steps(source):
         loop = id(loops_around(step.site)[0])
         if id(step.site) not in seen and loop not in loops:

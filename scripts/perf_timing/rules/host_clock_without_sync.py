@@ -76,6 +76,14 @@ MESSAGE = (
     "{clock} on line {end} is read while the work queued on line {work} may still run;"
     " the figure is launch time"
 )
+TAIL = (
+    "{clock} on line {end} is read while the work queued on line {work} may still run;"
+    " the figure leaves out what is left of it then"
+)
+TRAINING_NOTE = (
+    "Wait for the device before the clock is read, or let events on the stream mark the step;"
+    " inject-timing puts such marks into a training loop."
+)
 NOTE = (
     "Wait for the device before the clock is read, or let events on the stream take the time;"
     " render-timing simple-event (raw-cuda for CUDA C++) does so."
@@ -198,6 +206,8 @@ def _is_whole(source: SourceFile, region: Region, left: Step) -> bool:
     """
     if samples.is_program(source, region) or any(samples.compiles(s) for s in region.steps):
         return True
+    if _full_cycle(source, region):
+        return True
     if (
         any(r.CLOCK in s.roles for s in source.flow.steps(left.helpers[0]))
         if left.helpers
@@ -208,6 +218,20 @@ def _is_whole(source: SourceFile, region: Region, left: Step) -> bool:
     waits = [s for s in region.steps if s.waits and region.inner_loops(s.site)[:1] == loops[:1]]
     waits = [s for s in waits if loops and not samples.rare(s.site, loops[0])]
     return bool(waits) and (samples.is_training(region) or len(loops) > 1)
+
+
+def _full_cycle(source: SourceFile, region: Region) -> bool:
+    """Whether a training loop is timed from step to step, without a gap and as a whole.
+
+    What one reading leaves out the next one counts: the mean over the steps is right. Where a part
+    of the step is told apart, such as the wait for data, the parts are wrong.
+    """
+    if not region.carried or not samples.is_training(region):
+        return False
+    if any(g.start is region.start and g.end is not region.end for g in source.regions.all):
+        return False
+    gap = source.flow.between(region.scope, region.end.end, region.start.start)
+    return not any(s.works or s.waits for s in gap)
 
 
 def _wait_is_added(source: SourceFile, region: Region) -> bool:
@@ -254,9 +278,13 @@ def _report(region: Region, left: Step) -> Report:
         clock = "the timer"
     if region.hooked:
         return Report(region.report, HOOKED.format(clock=clock, end=region.report.line))
-    message = MESSAGE.format(clock=clock, end=region.report.line, work=left.site.line)
+    waited = any(s.waits and s.position < left.position for s in region.steps)
+    message = (TAIL if waited or region.carried else MESSAGE).format(
+        clock=clock, end=region.report.line, work=left.site.line
+    )
     return Report(
         region.report,
         message,
+        note=TRAINING_NOTE if samples.is_training(region) else "",
         related=((left.site, "work queued here"), (region.start, "clock started here")),
     )
