@@ -81,6 +81,7 @@ def _record_section() -> str:
         "in `variants`": record.VARIANT,
         "in `pairs`": record.PAIR,
         "in `ranks`": record.RANK,
+        "in `asides`": record.ASIDE,
         "in `flags`": record.FLAG,
         "in `device`": record.DEVICE,
         "in `clocks`, `before` and `after`": record.CLOCKS,

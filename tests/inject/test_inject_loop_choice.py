@@ -179,6 +179,33 @@ LOOPS = {
             model(graph).backward()
             optimizer.step()
         """,
+    "a warm-up loop before the one that trains": """
+        for step in warmup_steps:
+            model(loader.send(step)).backward()
+            optimizer.step()
+        for step in range(100):  # here
+            model(loader.send(step)).backward()
+            optimizer.step()
+        """,
+    "a step of another file over an iterator called itr": """
+        def main():
+            while epoch < 3:
+                train(epoch)
+
+        def train(epoch):
+            progress = progress_bar.progress_bar(itr)
+            for i, samples in enumerate(progress):  # here
+                trainer.train_step(samples)
+        """,
+    "a compiled step under another name": """
+        def train_step(x):
+            model(x).sum().backward()
+            optimizer.step()
+
+        step = torch.compile(train_step)
+        for x in loader:  # here
+            step(x)
+        """,
     "validation batches drawn inside a step loop": """
         for step in range(100):  # here
             if step % 10 == 0:

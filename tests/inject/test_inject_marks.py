@@ -132,7 +132,11 @@ MARKS = {
                     model(next(val_iter).to(device))
         """,
         [],
-        ["for x in _perf_timing.steps(loader):"],
+        [
+            "for x in _perf_timing.steps(loader):",
+            '_perf_timing.aside("evaluation")',
+            "_perf_timing.resume()",
+        ],
     ),
     "a while loop has its start, its steps, its fetch and its end marked": (
         """

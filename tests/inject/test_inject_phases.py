@@ -131,6 +131,49 @@ STEPS = {
             optimizer.step()
             #> other
         """,
+    "metrics between the loss and the backward pass": """
+        for x in loader:
+            #> forward
+            output = model(x)
+            with autocast():
+                loss = criterion(output)
+                #> other
+                accuracy = top1(output)
+            log(loss.item())
+            #> backward
+            scaler.scale(loss).backward()
+            #> optimizer
+            optimizer.step()
+            #> other
+        """,
+    "metrics behind losses of two branches": """
+        for x in loader:
+            if amp:
+                #> forward
+                loss = model(x).half().sum()
+            else:
+                #> forward
+                loss = model(x).sum()
+            #> other
+            meter.update(loss.item(), 1)
+            #> backward
+            accelerator.backward(loss)
+            #> optimizer
+            optimizer.step()
+            #> other
+        """,
+    "a call of the accelerator between the loss and the backward pass": """
+        for x in loader:
+            #> forward
+            loss = model(x).sum()
+            #> other
+            accelerator.log(loss.detach())
+            #> backward
+            accelerator.backward(loss)
+            #> optimizer
+            optimizer.step()
+            #> other
+        """,
     "a module of an unusual name, told by its parameters": """
         opt = torch.optim.SGD(gpt.parameters())
         for x in loader:

@@ -159,6 +159,79 @@ def test_evaluation_between_epochs_is_left_out(tmp_path: Path) -> None:
     assert record["period_us"]["max_us"] < 500e3
 
 
+def test_evaluation_and_checkpoints_in_the_body_are_told_apart(tmp_path: Path) -> None:
+    record, names = execute(
+        tmp_path,
+        """
+        def evaluate():
+            sleep(0.15, "evaluation")
+            for batch in Loader(3):
+                with torch.no_grad():
+                    model(batch)
+
+        def save_checkpoint():
+            sleep(0.1, "checkpoint")
+
+        begun = time.perf_counter()
+        for step, batch in enumerate(Loader(24)):
+            if step % 8 == 7:
+                evaluate()
+            model(batch).sum().backward()
+            compute()
+            optimizer.step()
+            if step % 10 == 9:
+                save_checkpoint()
+                continue
+        took_s = time.perf_counter() - begun
+        """,
+        "--warmup-steps",
+        "0",
+    )
+    assert (record["steps"], record["items"]) == (24, 24 * 4)
+    assert record["period_us"]["max_us"] < 100e3
+    asides, slept = record["asides"], names["slept"]
+    assert (asides["evaluation"]["n"], asides["checkpoint"]["n"]) == (3, 2)
+    evaluated_s = sum(slept["evaluation"]) + sum(slept["data"]) - record["steps"] * 0.01
+    assert asides["evaluation"]["total_us"] / 1e6 == pytest.approx(evaluated_s, abs=0.03)
+    assert asides["checkpoint"]["total_us"] / 1e6 == pytest.approx(
+        sum(slept["checkpoint"]), abs=0.01
+    )
+    aside_s = sum(aside["total_us"] for aside in asides.values()) / 1e6
+    assert record["wall_s"] + aside_s == pytest.approx(names["took_s"], rel=0.01)
+
+
+def test_a_step_that_evaluation_and_training_share_fetches_once(tmp_path: Path) -> None:
+    record, _ = execute(
+        tmp_path,
+        """
+        def forward_step(iterator):
+            batch = next(iterator)
+            return model(batch).sum()
+
+        def train_step(iterator):
+            forward_step(iterator).backward()
+            compute()
+            optimizer.step()
+
+        def evaluate(iterator):
+            for _ in range(4):
+                with torch.no_grad():
+                    forward_step(iterator)
+
+        iterator, step = iter(Loader(100)), 0
+        while step < 20:
+            train_step(iterator)
+            step += 1
+            if step % 5 == 0:
+                evaluate(iterator)
+        evaluate(iterator)
+        """,
+    )
+    assert (record["steps"], record["items"]) == (15, 60)
+    assert record["data_wait_us"]["p5_us"] > 9e3
+    assert record["data_wait_us"]["max_us"] < 35e3
+
+
 def test_a_while_loop_entered_again_leaves_out_what_is_between(tmp_path: Path) -> None:
     record, _ = execute(
         tmp_path,
@@ -202,7 +275,17 @@ def test_fewer_steps_than_warm_up_are_called_nothing_measured(
 ENDS = {
     "a break before the work drops the step": ("if i == 12:\n        break\n    ", "", 12 - 5),
     "a break after the work counts the step": ("", "    if i == 12:\n        break\n", 13 - 5),
-    "continue counts the step": ("if i == 12:\n        continue\n    ", "", 20 - 5),
+    "a pass that continues before the work is no step": (
+        "if i == 12:\n        continue\n    ",
+        "",
+        19 - 5,
+    ),
+    "a pass that continues after the work is one": ("", "    if i == 12:\n        continue\n", 15),
+    "a last pass that continues before the work": (
+        "if i == 19:\n        continue\n    ",
+        "",
+        19 - 5,
+    ),
 }
 
 
@@ -317,6 +400,10 @@ ITEMS = {
     "a list of images": ("([torch.ones(3, 9, 9)] * 6, [{'boxes': torch.ones(2, 4)}] * 6)", 6),
     "a mapping that is no dict": ("collections.UserDict(ids=torch.ones(6, 3))", 6),
     "a list of dictionaries": ("(None, [{'boxes': torch.ones(2, 4)}] * 6)", 6),
+    "an array": ("types.SimpleNamespace(shape=(6, 3))", 6),
+    "an object that holds tensors": ("types.SimpleNamespace(x=None, ids=torch.ones(6, 3))", 6),
+    "an object whose attributes fail": ("type('B', (), {'shape': property(lambda s: 1 / 0)})()", 0),
+    "a batch size that is no number": ("types.SimpleNamespace(batch_size=torch.Size([6]))", 0),
     "a graph batch": ("types.SimpleNamespace(num_graphs=6)", 6),
     "a number": ("3", 0),
     "text": ("['a', 'b']", 0),

@@ -5,6 +5,7 @@ import ast
 import difflib
 import math
 import operator
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -227,7 +228,7 @@ def _inject(chosen: argparse.Namespace, original: Any) -> tuple[Any, str]:
     items = _items(chosen.items)
     finder = loops.Finder(original, syntax.Syntax(original), facts.collect(original))
     candidate = loops.choose(finder, chosen.loop)
-    communication = _is_distributed(original.text)
+    communication = bool(_DISTRIBUTED.search(original.text))
     options = plan.Options(chosen.phases or chosen.nvtx, communication, items)
     planned = marks.plan(finder, candidate, options)
     timing = not chosen.nvtx or chosen.phases or chosen.timing
@@ -253,19 +254,10 @@ def _items(expression: str | None) -> str:
     return check("--items", expression)
 
 
-def _is_distributed(text: str) -> bool:
-    words = (
-        "torch.distributed",
-        "DistributedDataParallel",
-        "init_process_group",
-        "ccelerat",
-        "fully_shard",
-        "deepspeed",
-        "horovod",
-        "Fabric",
-        "init_distributed",
-    )
-    return any(word in text for word in words)
+_DISTRIBUTED = re.compile(
+    r"distributed|Distributed|init_process_group|ccelerat|fully_shard|deepspeed|horovod|Fabric"
+    r"|between_processes|world_size|local_rank|is_main_process|all_?reduce|\bddp\b|\brank\b"
+)
 
 
 def _settings(chosen: argparse.Namespace, line: int, items: str) -> dict[str, Any]:

@@ -10,12 +10,13 @@ from perf_timing.inject.plan import BLOCK, MARK, NAME, Insertion, Plan
 from perf_timing.inject.source import Source, parse
 from perf_timing.lint.astgrep import to_ascii
 
-_WRAPS = {
-    "steps": f"{NAME}.steps(",
-    "iterations": f"{NAME}.iterations(",
-    "fetched": f"{NAME}.fetched({NAME}.fetch(), ",
-    "copied": f"{NAME}.copied({NAME}.copy(), ",
-}
+_WRAPS = (
+    f"{NAME}.steps(",
+    f"{NAME}.iterations(",
+    f"{NAME}.fetched({NAME}.fetch(), ",
+    f"{NAME}.fetched({NAME}.fetch_in_step(), ",
+    f"{NAME}.copied({NAME}.copy(), ",
+)
 _ORIGINAL = re.compile(r"[\r\n]# original: ([0-9a-f]{64})[ \t]*[\r\n]")
 
 
@@ -104,9 +105,9 @@ def _wrap_cuts(source: Source) -> list[tuple[int, int]]:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         owner = node.func.value
-        prefix = _WRAPS.get(node.func.attr)
-        if prefix and isinstance(owner, ast.Name) and owner.id == NAME:
+        if isinstance(owner, ast.Name) and owner.id == NAME:
             start, end = source.start(node), source.end(node)
-            if source.text.startswith(prefix, start):
-                cuts += [(start, start + len(prefix)), (end - 1, end)]
+            for prefix in _WRAPS:
+                if source.text.startswith(prefix, start):
+                    cuts += [(start, start + len(prefix)), (end - 1, end)]
     return cuts

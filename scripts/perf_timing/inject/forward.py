@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from perf_timing.inject.plan import Planner
 from perf_timing.inject.syntax import Function
@@ -21,18 +21,48 @@ def starts(planner: Planner) -> list[ast.stmt]:
     A backward slice: names of the backward call, the statements that bind them, the names that
     those read, and so on. Of these, the statements that call a module. Evaluation is left out.
     """
-    found: list[ast.stmt] = []
-    for region in planner.candidate.regions:
-        facts = planner.facts_of_step("backward", "backward-and-step")
-        facts = [fact for fact in facts if region[0] <= fact.start < region[1]]
-        if not facts:
-            continue
-        ends = [planner.syntax.statement(planner.finder.node(fact)) for fact in facts]
-        statements = list(_statements_before(planner, region, max(fact.start for fact in facts)))
-        wanted = {name for end in ends for name in _read(end)}
-        found += [s for s in _slice(statements, wanted) if s not in ends]
+    found = [statement for _, part in _slices(planner) for statement in part]
     calling = [s for s in found if _calls_module(planner, s)]
     return sorted(dict.fromkeys(calling), key=planner.source.start)
+
+
+def ends(planner: Planner) -> list[tuple[ast.stmt, ast.stmt]]:
+    """For each backward call, with its statement, the last statement that makes its loss.
+
+    What stands between the two reads the loss, and is no part of the forward pass. A branch that
+    makes the loss is taken whole.
+    """
+    found = []
+    for backward, part in _slices(planner):
+        start = planner.source.start(backward)
+        before = [s for s in part if planner.source.start(s) < start]
+        if before:
+            last = max(before, key=planner.source.start)
+            found.append((_whole_branch(planner, last, backward), backward))
+    return found
+
+
+def _whole_branch(planner: Planner, last: ast.stmt, backward: ast.stmt) -> ast.stmt:
+    """The outermost branch or loop around `last` that does not hold the backward call too."""
+    whole = last
+    around = list(planner.syntax.parents(backward))
+    for parent in planner.syntax.parents(last):
+        if parent in around or not isinstance(parent, ast.stmt):
+            break
+        if not isinstance(parent, ast.With):
+            whole = parent
+    return whole
+
+
+def _slices(planner: Planner) -> Iterator[tuple[ast.stmt, list[ast.stmt]]]:
+    """Each backward call's statement with the statements that its loss comes from."""
+    for region in planner.candidate.regions:
+        for fact in planner.facts_of_step("backward", "backward-and-step"):
+            if region[0] <= fact.start < region[1]:
+                backward = planner.syntax.statement(planner.finder.node(fact))
+                statements = list(_statements_before(planner, region, fact.start))
+                part = _slice(statements, set(_given(backward)))
+                yield backward, [s for s in part if s is not backward]
 
 
 def _statements_before(planner: Planner, region: tuple[int, int], last: int) -> Iterator[ast.stmt]:
@@ -40,7 +70,7 @@ def _statements_before(planner: Planner, region: tuple[int, int], last: int) -> 
     for node in ast.walk(planner.source.tree):
         if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr):
             start, end = planner.source.start(node), planner.source.end(node)
-            if region[0] <= start < last and planner.trains(start, end, region):
+            if region[0] <= start < last and not planner.is_untrained(start, end, region):
                 yield node
 
 
@@ -67,7 +97,18 @@ def _bound(statement: ast.stmt) -> set[str]:
     return bound
 
 
-def _read(statement: ast.stmt) -> Iterator[str]:
+def _given(statement: ast.stmt) -> Iterator[str]:
+    """Names that a backward call is given: of `scaler.scale(loss).backward()` only `loss`."""
+    callers = {
+        part
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call) and node.args and not isinstance(node.func, ast.Call)
+        for part in ast.walk(node.func)
+    }
+    yield from _read(statement, without=callers)
+
+
+def _read(statement: ast.stmt, without: Set[ast.AST] = frozenset()) -> Iterator[str]:
     """Names and dotted names that a statement reads; of `self.loss` not `self`."""
     inner = {
         node.value
@@ -76,7 +117,7 @@ def _read(statement: ast.stmt) -> Iterator[str]:
     }
     for node in ast.walk(statement):
         is_name = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
-        if is_name and node not in inner:
+        if is_name and node not in inner and node not in without:
             yield ast.unparse(node)
 
 

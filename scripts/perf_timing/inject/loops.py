@@ -19,10 +19,15 @@ _THROUGH = re.compile(
 )
 _COUNTS = re.compile(r"(^|\.)(x?range|trange|count|arange)$")
 _LOADER = re.compile(
-    r"(?i)(load|batch|data|\bdl\b|_dl\b|dl_|iter|sampler|queue|prefetch|stream|feeder|\bgen\b|train)"
+    r"(?i)(load|batch|data|\bdl\b|_dl\b|dl_|iter|itr\b|sampler|queue|prefetch|stream|feeder|\bgen\b"
+    r"|train)"
 )
 _NOT_TRAINING = re.compile(
-    r"(?i)(^|[._])(val|valid|validation|test|tests|eval|dev|infer\w*|query)(_|\b|l)"
+    r"(?i)(^|[._\"'(\s])(val|valid|validation|test|tests|eval|dev|infer\w*|query)(_|\b|l)"
+)
+_WARMS_UP = re.compile(r"(?i)warm_?up|dry_?run|burn_?in")
+_COMPILES = re.compile(
+    r"(^|\.)(torch\.compile|compile|dynamo\.optimize|jit\.script|jit\.trace|make_graphed_callables|thunder\.jit)$"
 )
 _TRAINS = re.compile(r"(?i)train|fit|main|run|learn|epoch|optimi|pretrain|finetune")
 ENOUGH = 3  # points of evidence below which no loop is taken unasked
@@ -35,7 +40,8 @@ class Candidate:
     """A loop that may be the training loop.
 
     `fetched_inside` says that the loop counts steps and draws its batches in the body. `regions`
-    are the extents of code that runs in a step: the body and the functions that it calls.
+    are the extents of code that runs in a step and can be marked: the body and the functions that
+    it calls, save for compiled ones.
     """
 
     loop: Loop
@@ -45,6 +51,18 @@ class Candidate:
     evidence: list[str] = field(default_factory=list)
 
 
+def _name(node: ast.expr) -> str:
+    return ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+
+
+def _decorator(node: ast.expr) -> str:
+    """The name of `@torch.compile`, `@torch.compile(...)` and `@partial(torch.compile, ...)`."""
+    if isinstance(node, ast.Call):
+        wrapped = [_name(part) for part in node.args[:1]]
+        return next((n for n in wrapped if _COMPILES.search(n)), _name(node.func))
+    return _name(node)
+
+
 class Finder:
     """Finds the training loop of one file."""
 
@@ -52,6 +70,8 @@ class Finder:
         self.source, self.syntax, self.facts = source, syntax, facts
         self._node: dict[Fact, Node] = {}
         self.loops = [loop for loop in syntax.loops() if self._is_fact(loop)]
+        self.compiled_as = self._find_compiled_names()
+        self.compiled = self._find_compiled()
         self.step_functions = self._find_step_functions(*WORK)
 
     def _is_fact(self, loop: Loop) -> bool:
@@ -65,6 +85,29 @@ class Finder:
         return self._node[fact]
 
     # Functions of the file that do the work of a step.
+
+    def _find_compiled_names(self) -> dict[str, str]:
+        """What `step = torch.compile(train_step)` makes of which function, by the last name."""
+        found = {}
+        for node in ast.walk(self.source.tree):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                call, target = node.value, _name(node.targets[0]).rpartition(".")[2]
+                if call.args and target and _COMPILES.search(_name(call.func)):
+                    found[target] = _name(call.args[0]).rpartition(".")[2]
+        return found
+
+    def _find_compiled(self) -> set[Function]:
+        """Functions that a compiler or a CUDA graph takes whole: a mark inside would break them."""
+        named = set(self.compiled_as.values())
+        return {
+            node
+            for node in ast.walk(self.source.tree)
+            if isinstance(node, Function)
+            and (
+                node.name in named
+                or any(_COMPILES.search(_decorator(d)) for d in node.decorator_list)
+            )
+        }
 
     def _find_step_functions(self, *kinds: str) -> list[Function]:
         """Functions that do such work outside any loop over data of their own."""
@@ -100,7 +143,9 @@ class Finder:
             if not isinstance(node, ast.Call):
                 continue
             function = node.func
+            called = _name(function).rpartition(".")[2]
             plain = isinstance(function, ast.Name) and function.id == step.name
+            plain |= bool(called) and self.compiled_as.get(called) == step.name
             method = isinstance(function, ast.Attribute) and function.attr == step.name
             if method:
                 method = self._may_be_method(function, step)  # type: ignore[arg-type]
@@ -253,7 +298,9 @@ class Finder:
         inside = not self._iterates_data(loop)
         if inside and isinstance(loop, ast.For) and not self._fetches_inside(loop):
             inside = self._counts(self.core(loop.iter, loop))
-        found = Candidate(loop, self.regions(loop), inside)
+        compiled = {self.syntax.body_extent(function) for function in self.compiled}
+        regions = [region for region in self.regions(loop) if region not in compiled]
+        found = Candidate(loop, regions, inside)
         self._weigh_work(found)
         self._weigh_data(found)
         function = self.syntax.function_around(loop)
@@ -277,7 +324,9 @@ class Finder:
             (("step-call",), "calls a training step", 1),
         ):
             facts = [
-                fact for region in found.regions for fact in self.facts.within(*region, *kinds)
+                fact
+                for region in self.regions(found.loop)
+                for fact in self.facts.within(*region, *kinds)
             ]
             if facts:
                 found.score += points
@@ -286,6 +335,10 @@ class Finder:
 
     def _weigh_data(self, found: Candidate) -> None:
         loop = found.loop
+        head = loop.test if isinstance(loop, ast.While) else loop.iter
+        if _WARMS_UP.search(self.source.code(head)):  # compiles, before the loop that trains
+            found.score -= 2
+            found.evidence.append("but warms up")
         if not found.fetched_inside:
             core = self.source.code(self.core(loop.iter, loop))  # type: ignore[union-attr]
             if _NOT_TRAINING.search(core):
@@ -328,6 +381,10 @@ class Finder:
                 if not works and not self.moves_only(inner):
                     return True
         return False
+
+    def is_for_evaluation(self, fact: Fact) -> bool:
+        """Whether a fetch is one of evaluation data, by its name: `next(val_iterator)`."""
+        return fact.kind in FETCH and bool(_NOT_TRAINING.search(fact.code))
 
     def evaluates(self, loop: Loop) -> bool:
         """A loop over a loader or other data, by its name, that does no work of a step."""

@@ -3,9 +3,11 @@
 import ast
 
 from perf_timing._cli import UserError
-from perf_timing.inject import copies, items, phases
-from perf_timing.inject.loops import FETCH, Candidate, Finder
+from perf_timing.inject import asides, copies, items, phases
+from perf_timing.inject.facts import Fact
+from perf_timing.inject.loops import FETCH, WORK, Candidate, Finder
 from perf_timing.inject.plan import NAME, Options, Plan, Planner
+from perf_timing.inject.syntax import Function
 
 
 def plan(finder: Finder, candidate: Candidate, options: Options) -> Plan:
@@ -17,13 +19,22 @@ def plan(finder: Finder, candidate: Candidate, options: Options) -> Plan:
         _wrap_iterable(planner, planner.loop)
     else:
         _bracket_while(planner, planner.loop)
+    asides.mark(planner)
     _mark_early_ends(planner)
     _mark_fetches(planner)
     copies.mark(planner)
     phases.mark(planner)
     if options.items:
         items.mark(planner)
+    _tell_compiled(planner)
     return planner.plan
+
+
+def _tell_compiled(planner: Planner) -> None:
+    for function in planner.finder.compiled:
+        extent = planner.syntax.body_extent(function)
+        if extent in planner.finder.regions(planner.loop):
+            planner.note(f"{function.name}() is compiled: nothing marked inside")
 
 
 def _refusal(planner: Planner, why: str) -> UserError:
@@ -70,38 +81,60 @@ def _bracket_while(planner: Planner, loop: ast.While) -> None:
 
 
 def _mark_early_ends(planner: Planner) -> None:
-    """Before a `break` or `return` that comes after the step's work: the step counts."""
-    worked = _work_done_at(planner)
+    """Before a `break` or `return` that comes after the step's work: the step counts.
+
+    A pass that a `continue` ends before any work is no step, and what it fetched no items.
+    """
+    work = _work(planner)
     end = planner.candidate.regions[0][1]
-    if worked is None:
-        return
-    for node in ast.walk(planner.loop):
-        if not isinstance(node, ast.Break | ast.Return) or not _leaves(planner, node):
+    for node in ast.walk(planner.loop) if work else ():
+        if not isinstance(node, ast.Break | ast.Return | ast.Continue) or not _leaves(
+            planner, node
+        ):
             continue
-        if worked < planner.source.start(node) < end:
+        place = planner.source.start(node)
+        is_continue = isinstance(node, ast.Continue)
+        if is_continue and place < min(start for start, _ in work):
+            if planner.syntax.stands_alone(node):
+                planner.before(node, "skip()")
+        elif not is_continue and _worked(planner, work) < place < end:
             if planner.syntax.stands_alone(node):
                 planner.before(node, "done()")
             else:
                 planner.warn(f"the step that ends at line {node.lineno} is not counted")
 
 
-def _work_done_at(planner: Planner) -> int | None:
-    """Offset behind the last piece of work in the body, None where none is known."""
+_STEPS = ("optimizer-step", "backward-and-step")
+
+
+def _work(planner: Planner) -> list[tuple[int, int]]:
+    """Extents of the work in the body: backward passes, optimizer steps, calls that do both."""
+    extent = planner.candidate.regions[0]
+    return [
+        *((fact.start, fact.end) for fact in planner.facts.within(*extent, *WORK, "step-call")),
+        *_step_calls(planner),
+    ]
+
+
+def _step_calls(planner: Planner) -> list[tuple[int, int]]:
     start, end = planner.candidate.regions[0]
-    for kinds in (("optimizer-step", "backward-and-step"), ("backward", "step-call")):
-        ends = [fact.end for fact in planner.facts.within(start, end, *kinds)]
-        if kinds[0] == "optimizer-step":
-            for function in planner.finder.step_functions:
-                for call in planner.finder.calls_of(function):
-                    if start <= planner.source.start(call) < end:
-                        ends.append(planner.source.end(call))
-        if ends:
-            return max(ends)
-    return None
+    extents = [
+        (planner.source.start(call), planner.source.end(call))
+        for function in planner.finder.step_functions
+        for call in planner.finder.calls_of(function)
+    ]
+    return [extent for extent in extents if start <= extent[0] < end]
 
 
-def _leaves(planner: Planner, node: ast.Break | ast.Return) -> bool:
-    """Whether a `break` or `return` in the loop's body leaves this loop, its work being done."""
+def _worked(planner: Planner, work: list[tuple[int, int]]) -> int:
+    """Offset behind the last optimizer step in the body; of other work where there is none."""
+    facts = planner.facts.within(*planner.candidate.regions[0], *_STEPS)
+    steps = [fact.end for fact in facts] + [end for _, end in _step_calls(planner)]
+    return max(steps or [end for _, end in work])
+
+
+def _leaves(planner: Planner, node: ast.Break | ast.Return | ast.Continue) -> bool:
+    """Whether such a statement in the loop's body ends a pass of this loop without an error."""
     parents = list(planner.syntax.parents(node))
     inside = parents[: parents.index(planner.loop)]
     if any(isinstance(parent, ast.ExceptHandler) for parent in inside):
@@ -114,11 +147,13 @@ def _leaves(planner: Planner, node: ast.Break | ast.Return) -> bool:
 
 
 def _mark_fetches(planner: Planner) -> None:
-    facts = planner.facts_of_step(*FETCH)
+    facts, inside = planner.facts_of_step(*FETCH), "fetch"
     if isinstance(planner.loop, ast.While):
         test = planner.loop.test
         extent = planner.source.start(test), planner.source.end(test)
         facts += planner.facts.within(*extent, *FETCH)
+    if planner.candidate.fetched_inside and not facts:
+        facts, inside = _fetches_of_called(planner), "fetch_in_step"
     count = 0
     for fact in facts:
         node = planner.finder.node(fact)
@@ -126,8 +161,22 @@ def _mark_fetches(planner: Planner) -> None:
         usable = isinstance(node, ast.Call) and not isinstance(parent, ast.Await | ast.Starred)
         if usable and not planner.is_wrapped(fact.start, fact.end):
             assert isinstance(node, ast.Call)
-            planner.wrap(node, f"fetched({NAME}.fetch(), ")
+            planner.wrap(node, f"fetched({NAME}.{inside}(), ")
             planner.note(f"data wait around line {planner.source.line_of(fact.start)}")
             count += 1
     if planner.candidate.fetched_inside and not count:
         planner.warn("no fetch found in the loop: data wait is not measured")
+
+
+def _fetches_of_called(planner: Planner) -> list[Fact]:
+    """Fetches in functions of the file that the step calls: `forward_step(data_iterator)`."""
+    found: list[Fact] = []
+    for function in ast.walk(planner.source.tree):
+        if not isinstance(function, Function):
+            continue
+        places = [planner.source.start(call) for call in planner.finder.calls_of(function)]
+        regions = planner.candidate.regions
+        if any(first <= place < end for place in places for first, end in regions):
+            found += planner.facts.within(*planner.syntax.body_extent(function), *FETCH)
+    trains = (fact for fact in found if not planner.finder.is_for_evaluation(fact))
+    return sorted(dict.fromkeys(trains), key=lambda fact: fact.start)

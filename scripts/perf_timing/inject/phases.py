@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from perf_timing.inject import forward
 from perf_timing.inject.facts import Fact
+from perf_timing.inject.loops import FETCH, WORK
 from perf_timing.inject.plan import Planner
 from perf_timing.inject.syntax import Loop
 
@@ -46,7 +47,10 @@ def mark(planner: Planner) -> None:
             after = after if planner.options.phases else "body"
             planner.after(phase.statement, f'phase("{after}")')
     if planner.options.phases:
+        _mark_forward_ends(planner, phases, forwards)
         _warn_of_missing(planner, phases)
+    elif phases:
+        planner.note("backward and collectives marked to tell which rank is slow")
 
 
 def _mark_forward(planner: Planner, phases: list[_Phase]) -> list[ast.stmt]:
@@ -68,6 +72,37 @@ def _mark_forward(planner: Planner, phases: list[_Phase]) -> list[ast.stmt]:
     return marked
 
 
+def _mark_forward_ends(planner: Planner, phases: list[_Phase], forwards: list[ast.stmt]) -> None:
+    """Mark the end of a forward pass where more than the backward call follows: metrics, logs."""
+    held = [phase.statement for phase in phases]
+    for last, backward in forward.ends(planner) if forwards else []:
+        marked = [s for s in held if s in [backward, *planner.syntax.parents(backward)]]
+        next_one = marked[0] if marked else backward
+        if any(s in held for s in [last, *planner.syntax.parents(last)]):
+            continue
+        between = _between(planner, last, next_one)
+        calls = [part for s in between for part in ast.walk(s) if isinstance(part, ast.Call)]
+        followed = between and between[0] in [*held, *forwards]
+        if calls and not followed and planner.syntax.stands_alone(last):
+            planner.after(last, 'phase("other")')
+
+
+def _between(planner: Planner, first: ast.stmt, second: ast.stmt) -> list[ast.stmt]:
+    """The statements that run between two others: those behind `first` in the blocks around it."""
+    found: list[ast.stmt] = []
+    statement = first
+    while True:
+        block = planner.syntax.block_of(statement)
+        for other in block[block.index(statement) + 1 :]:
+            if other is second or second in list(ast.walk(other)):
+                return found
+            found.append(other)
+        parent = next(planner.syntax.parents(statement))
+        if not isinstance(parent, ast.With):
+            return found
+        statement = parent
+
+
 def _goes_on(planner: Planner, first: ast.stmt, second: ast.stmt, phases: list[_Phase]) -> bool:
     """Whether the forward pass that begins at `first` has surely not ended at `second`."""
     start, end = planner.source.start(first), planner.source.start(second)
@@ -85,7 +120,11 @@ def _phases(planner: Planner, names: list[str]) -> list[_Phase]:
         for fact in _facts(planner, name):
             node = planner.finder.node(fact)
             statement = planner.syntax.own_line_statement(node, planner.loop)
-            if statement is None or isinstance(statement, ast.FunctionDef | Loop):
+            if statement is not None and name == "communication":
+                statement = _whole_loop(planner, statement)
+            elif isinstance(statement, Loop):
+                statement = None
+            if statement is None or isinstance(statement, ast.FunctionDef):
                 line = planner.source.line_of(fact.start)
                 planner.warn(f"{name} shares line {line}: not timed")
             else:
@@ -100,15 +139,29 @@ def _phases(planner: Planner, names: list[str]) -> list[_Phase]:
 
 
 def _facts(planner: Planner, name: str) -> list[Fact]:
-    if name != "optimizer":
+    if name == "backward":
         return planner.facts_of_step(*_KINDS[name])
-    found = [  # in loops over parameters too, which look like those over data to evaluate
+    # In loops over parameters too, which look like those over data to evaluate. Gradients may
+    # be reduced without gradients of their own, an optimizer's step under no_grad is another's.
+    without = planner.is_outside if name == "communication" else planner.is_untrained
+    found = [
         fact
         for region in planner.candidate.regions
         for fact in planner.facts.within(*region, *_KINDS[name])
-        if planner.trains(fact.start, fact.end, region)
+        if not without(fact.start, fact.end, region)
     ]
     return sorted(dict.fromkeys(found), key=lambda fact: fact.start)
+
+
+def _whole_loop(planner: Planner, statement: ast.stmt) -> ast.stmt | None:
+    """The outermost loop around a collective that does no other work: over all gradients."""
+    whole = statement
+    for loop in planner.syntax.loops_around(statement):
+        extent = planner.syntax.body_extent(loop)
+        if loop is planner.loop or any(planner.facts.within(*extent, *WORK, *FETCH, "step-call")):
+            break
+        whole = loop
+    return whole if planner.syntax.stands_alone(whole) else None
 
 
 def _join_branches(planner: Planner, found: dict[ast.stmt, _Phase]) -> None:

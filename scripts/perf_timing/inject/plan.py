@@ -55,6 +55,7 @@ class Planner:
         self.loop: Loop = candidate.loop
         self.plan = Plan()
         self._wrapped: list[tuple[int, int]] = []
+        self._aside: list[tuple[int, int]] = []
 
     def before(self, statement: ast.stmt, call: str) -> None:
         """A marked line before a statement that stands alone on its lines."""
@@ -84,6 +85,14 @@ class Planner:
         self._insert(start, OPENING, -end, f"{NAME}.{prefix}")
         self._insert(end, CLOSING, -start, ")")
 
+    def set_aside(self, block: list[ast.stmt]) -> None:
+        """What a block does is no part of a step: nothing is marked in it."""
+        self._aside.append((self.source.start(block[0]), self.source.end(block[-1])))
+
+    def is_aside(self, start: int) -> bool:
+        """Whether the code at an offset is no part of a step."""
+        return any(first <= start < end for first, end in self._aside)
+
     def is_wrapped(self, start: int, end: int) -> bool:
         """Whether the extent overlaps one that is wrapped already."""
         return any(first < end and start < last for first, last in self._wrapped)
@@ -105,21 +114,28 @@ class Planner:
             for region in self.candidate.regions
             for fact in self.facts.within(*region, *kinds)
             if not self.finder.is_evaluation(fact, region, self.loop)
+            and not self.is_aside(fact.start)
         ]
         return sorted(dict.fromkeys(found), key=lambda fact: fact.start)
 
     def is_evaluation(self, start: int, end: int, region: tuple[int, int]) -> bool:
         """Whether the code between two offsets of a region is that of an evaluation."""
+        if self.is_aside(start):
+            return True
         return self.finder.is_evaluation(Fact("code", start, end, ""), region, self.loop)
 
-    def trains(self, start: int, end: int, region: tuple[int, int]) -> bool:
-        """Whether the code between two offsets of a region may have gradients.
+    def is_untrained(self, start: int, end: int, region: tuple[int, int]) -> bool:
+        """Whether the code between two offsets of a region surely has no gradients.
 
-        It does in loops over heads or parameters, other than in those over data to evaluate.
+        It may have some in loops over heads or parameters, other than in those over data to
+        evaluate.
         """
-        if any(b.start <= start and end <= b.end for b in self.facts.within(*region, "no-grad")):
-            return False
-        node = self.finder.node(Fact("code", start, end, ""))
-        loops = self.syntax.loops_around(node)
+        return any(
+            b.start <= start and end <= b.end for b in self.facts.within(*region, "no-grad")
+        ) or self.is_outside(start, end, region)
+
+    def is_outside(self, start: int, end: int, _region: tuple[int, int]) -> bool:
+        """Whether the code between two offsets is aside, or in a loop over data to evaluate."""
+        loops = self.syntax.loops_around(self.finder.node(Fact("code", start, end, "")))
         inner = loops[: loops.index(self.loop)] if self.loop in loops else loops
-        return not any(self.finder.evaluates(loop) for loop in inner)
+        return self.is_aside(start) or any(self.finder.evaluates(loop) for loop in inner)

@@ -302,6 +302,12 @@ RANK = {
     "wall_s": Field(_amount, WRITTEN, "seconds that its measured steps took"),
 }
 
+ASIDE = {
+    "n": Field(_count, WRITTEN, "steps that it came in"),
+    "total_us": Field(_amount, WRITTEN, "its time in all of them"),
+    "max_us": Field(_amount, WRITTEN, "its longest"),
+}
+
 LOOP = {
     "step_us": Field(
         _object_of(SERIES),
@@ -313,6 +319,9 @@ LOOP = {
     "data_wait_us": Field(_object_of(SERIES), WRITTEN, "host time blocked in the fetch"),
     "copy_wait_us": Field(_object_of(SERIES), WRITTEN, "host time blocked in copies to the device"),
     "phases": Field(_mapping_of(_object_of(SERIES)), WRITTEN, "time by phase, as forward"),
+    "asides": Field(
+        _mapping_of(_object_of(ASIDE)), OPTIONAL, "evaluation and checkpoint, in no other figure"
+    ),
     "items_per_s": Field(_amount, WRITTEN, "items of all ranks / seconds of the slowest"),
     "items": Field(_amount, WRITTEN, "items processed in the measured steps"),
     "steps": Field(_count, WRITTEN, "measured steps"),

@@ -211,10 +211,15 @@ def _loop_facts(record: Record) -> Facts:
     if data.get("data_wait_us") is not None:
         lines.append(("data wait", _wait(data)))
     if data.get("copy_wait_us") is not None:
-        lines.append(("copy wait", f"{figures.time(_mean(data['copy_wait_us']))} a step"))
+        lines.append(("copy wait", f"mean {figures.time(_mean(data['copy_wait_us']))} a step"))
     for name, phase in (data.get("phases") or {}).items():
         if phase:
-            lines.append((figures.printable(name), f"{figures.time(_middle(phase))} a step"))
+            middle = figures.time(_middle(phase))
+            lines.append((figures.printable(name), f"median {middle} a step"))
+    for name, aside in (data.get("asides") or {}).items():
+        if aside and aside.get("total_us") is not None and aside.get("n") is not None:
+            total, steps = figures.time(aside["total_us"]), f"{aside['n']:.0f} steps"
+            lines.append((figures.printable(name), f"{total} in {steps}, in no other figure"))
     if data.get("ranks"):
         lines.append(("slowest rank", f"{_slowest_rank(data)} against the middle rank"))
     if data.get("mfu") is not None:
@@ -245,7 +250,7 @@ def _mean(series: Any) -> float:
 
 
 def _wait(data: Any) -> str:
-    text = f"{figures.time(_mean(data['data_wait_us']))} a step"
+    text = f"mean {figures.time(_mean(data['data_wait_us']))} a step"
     share = data_wait_over_step(data)
     if share is None:
         return text
