@@ -134,8 +134,9 @@ def _kept(text: str, parts: list[_Part]) -> set[_Part]:
     names = {_called_name(part) for part in seeds if part}
     measuring = seeds | _around(names, text, parts)
     pending = [(part, _DEPTH) for part in measuring if part]
+    followed: dict[str, int] = {}  # names, and how deep they were followed
     if None in measuring:  # code outside of functions measures, or calls what does
-        pending += _mentioned(outside, by_name, _DEPTH)
+        pending += _mentioned(outside, by_name, _DEPTH, followed)
     seen: dict[_Part, int] = {}
     while pending:
         part, depth = pending.pop()
@@ -143,7 +144,7 @@ def _kept(text: str, parts: list[_Part]) -> set[_Part]:
             continue
         seen[part] = depth
         if depth and not part.is_class:
-            pending += _mentioned(text[part.start : part.end], by_name, depth - 1)
+            pending += _mentioned(text[part.start : part.end], by_name, depth - 1, followed)
     local = _around(_LOCAL, text, parts) | _using(_bound(_LOCAL, outside), text, parts)
     kept = {part for part in local if part} | seen.keys()
     owners = {part.owner for part in kept if part.owner} | {part for part in kept if part.is_class}
@@ -179,11 +180,13 @@ def _called_name(part: _Part) -> str:
 
 
 def _mentioned(
-    text: str, by_name: dict[str, list[_Part]], depth: int
+    text: str, by_name: dict[str, list[_Part]], depth: int, followed: dict[str, int]
 ) -> Iterator[tuple[_Part, int]]:
     for word in by_name.keys() & set(_WORD.findall(text)):
-        for part in by_name[word]:
-            yield part, depth
+        if followed.get(word, -1) < depth:
+            followed[word] = depth
+            for part in by_name[word]:
+                yield part, depth
 
 
 def _outside_of(parts: list[_Part], text: str) -> str:

@@ -25,7 +25,7 @@ from perf_timing.lint.devices import Devices
 from perf_timing.lint.facts import Node, Tree
 from perf_timing.lint.flow import Flow, Step, exclusive, pending
 from perf_timing.lint.model import Unit
-from perf_timing.lint.regions import Region, Regions
+from perf_timing.lint.regions import Region, Regions, remembered
 from perf_timing.lint.roles import Roles
 from perf_timing.lint.scopes import (
     Scope,
@@ -110,10 +110,29 @@ class SourceFile:
             return False
         return elsewhere.waits(self.unit.path, self.scopes.resolve(name))
 
+    def waits_elsewhere(self, region: Region, left: Step) -> bool:
+        """Whether a function of another file that is called after `left` ends the work.
+
+        Asked before a report only, since it opens that file.
+        """
+        if self.language != "python":
+            return False
+        later = [
+            node
+            for node in region.scope.nodes
+            if node.kind == "call" and left.site.start <= node.end <= region.end.start
+            and node.end >= left.site.end and not exclusive(node, region.end)
+        ]  # fmt: skip
+        names = {callee_text(node) for node in later} & self.scopes.imports.keys()
+        return any(
+            elsewhere.waits(self.unit.path, self.scopes.resolve(name)) for name in sorted(names)
+        )
+
     def works(self, region: Region) -> list[Step]:
         """The steps of a region that give the device work."""
         return [s for s in region.steps if s.works or r.BLOCKING in s.roles]
 
+    @remembered
     def intent(self, region: Region) -> str:
         """The words that name a region's result.
 
@@ -190,7 +209,7 @@ class SourceFile:
 
     def uses(self, name: str, scope: Scope) -> list[Node]:
         """Where a scope reads the (dotted) name `name`."""
-        return [n for n in scope.nodes if n.kind == "name" and n.text == name]
+        return scope.names.get(name, [])
 
     @staticmethod
     def statement(node: Node) -> Node:

@@ -11,10 +11,12 @@ A value that is assigned again later in the loop is read in the next iteration (
 at the end of the body): the region then goes around the loop.
 """
 
+import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, ParamSpec, TypeVar, cast
 
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
@@ -36,6 +38,28 @@ from perf_timing.lint.scopes import (
     target_key,
 )
 from perf_timing.lint.stopwatches import watches
+
+
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+
+def remembered(function: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:
+    """`function`, whose last argument is a region, worked out once for each region.
+
+    Nearly every rule asks the same about a region; without this, a file of many regions would take
+    time by the square of its length. The answer is shared: nobody may change it.
+    """
+
+    @functools.wraps(function)
+    def recall(*arguments: Arguments.args, **options: Arguments.kwargs) -> Answer:
+        memory = cast(Region, arguments[-1]).memory
+        if function not in memory:
+            memory[function] = function(*arguments, **options)
+        found: Answer = memory[function]
+        return found
+
+    return recall
 
 
 @dataclass
@@ -63,6 +87,8 @@ class Region:
     timer: Scope | None = None  # the function that reads the clock at the end, for a timer
     watch: bool = False  # between two calls that start and stop a stopwatch
     shown: bool = False  # a stopwatch for which there is also the region of its readings
+    # What functions marked with `remembered` have found out about the region.
+    memory: dict[Any, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @cached_property
     def sample_loops(self) -> list[Node]:
@@ -294,6 +320,14 @@ class Regions:
         for low, high in region.spans:
             steps = steps + self.flow.between(region.scope, low, high)
         return steps
+
+    @cached_property
+    def deltas_from(self) -> dict[int, list[tuple[Node, Node]]]:
+        """(difference, end reading) of each difference, by the id of its start reading."""
+        found: dict[int, list[tuple[Node, Node]]] = {}
+        for delta, start, end, _ in self.deltas:
+            found.setdefault(id(start), []).append((delta, end))
+        return found
 
     @cached_property
     def deltas(self) -> list[tuple[Node, Node, Node, Scope]]:

@@ -93,11 +93,11 @@ class Roles:
             )
         )
         # When the calls of these return is not known here.
-        foreign = self.python and not self.libraries - {"tensorflow"} and bool(
+        self.foreign = self.python and not self.libraries - {"tensorflow"} and bool(
             re.search(r"^\s*(import|from)\s+(tensorflow|keras|mxnet|paddle)\b", scopes.tree.text,
                       re.MULTILINE)
         )  # fmt: skip
-        self.evidence = mentions_device(scopes.tree.text, scopes.language) and not foreign
+        self.evidence = mentions_device(scopes.tree.text, scopes.language)
         self._known: dict[int, frozenset[str]] = {}
         self._macros: dict[str, str] = {}
         if not self.python:
@@ -112,6 +112,8 @@ class Roles:
         if found is None:
             known = self._configured(node)
             found = frozenset(known or (self._python if self.python else self._cpp)(node, scope))
+            if self.foreign and not known:
+                found -= {WORK, BLOCKING}
             self._known[id(node)] = found
         return found
 
@@ -265,10 +267,22 @@ class Roles:
         ):
             # A float().item() of a host value costs nothing; a device value was read before.
             return set()
+        if self._from_loader(function, scope):
+            return set()
         roles = {READ}
         if short in ("cpu", "numpy", "asnumpy", "copy_to_host", "get"):
             roles.add(COPY)
         return roles
+
+    def _from_loader(self, function: Node, scope: Scope) -> bool:
+        """Whether a batch is read as its data loader gave it, on the host."""
+        base = squeeze(function.text).partition(".")[0] if function.kind == "name" else ""
+        if not base or self.scopes.assignments(base, scope):
+            return False
+        listed = self.devices._iterated(base, scope, function)
+        return listed is not None and bool(
+            re.search(r"loader", listed.text) and not re.search(r"dali|prefetch", listed.text, re.I)
+        )
 
     def _move(self, node: Node, scope: Scope) -> set[str]:
         given = [*positional(node), *([d] if (d := keyword(node, "device")) else [])]
@@ -539,7 +553,7 @@ class Roles:
             return set()
         if short in ("decode", "encode") and head and not words.CODEC_ON_DEVICE.search(head):
             return set()
-        if _TRANSFORMS.match(full):
+        if _TRANSFORMS.match(full) or words.MAKES_DATA.match(short):
             return set()
         if "." in callee and words.HOUSEKEEPING.match(short) and head not in self.scopes.imports:
             return set()

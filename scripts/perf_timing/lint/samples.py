@@ -6,16 +6,18 @@ function or kernel ran before, in this function or in a caller; a warm-up is nam
 samples are dropped; or a statistic is used that a first outlier cannot move.
 """
 
+import bisect
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
-from perf_timing.lint.regions import Region
+from perf_timing.lint.regions import Region, remembered
 from perf_timing.lint.scopes import (
     Scope,
     base_name,
@@ -62,6 +64,7 @@ class Fate:
     reduced: set[str] = field(default_factory=set)  # names of the functions applied to it
 
 
+@remembered
 def fate(source: SourceFile, region: Region) -> Fate:
     """Follow the value of a region through its scope."""
     found = Fate()
@@ -69,11 +72,8 @@ def fate(source: SourceFile, region: Region) -> Fate:
     scope = source.scopes.scope_of(region.delta)
     if region.kind == "clock" and not region.watch:
         # Both print(t1 - t0) and times.append(t1 - t0).
-        todo += [
-            delta
-            for delta, start, end, _ in source.regions.deltas
-            if start is region.start and end is region.end and delta is not region.delta
-        ]
+        deltas = source.regions.deltas_from.get(id(region.start), [])
+        todo += [d for d, end in deltas if end is region.end and d is not region.delta]
     if region.watch:
         found.printed += [s.node for s in _stopwatch_output(source, region)]
     elif region.kind == "event" and source.language == "cuda":
@@ -375,17 +375,35 @@ def _ran_before(source: SourceFile, scope: Scope, position: int, mine: set[str])
 
 def _named_warm(source: SourceFile, scope: Scope, position: int) -> bool:
     """Whether the code (or a comment) before `position` in a scope speaks of a warm-up."""
-    # To silence missing-warmup by its name is no warm-up.
-    text = SUPPRESSION.sub(lambda found: " " * len(found[0]), source.tree.text[:position])
     for around in scope.enclosing():
         if around.node.kind == "function":
-            if WARM.search(text[around.node.start :]):
+            if _between(_warm_words(source, None), around.node.start, position):
                 return True
         elif around.node.kind == "module" and around is scope:
-            for child in sorted(around.children, key=lambda c: -c.node.start):
-                text = text[: child.node.start] + text[child.node.end :]
-            return bool(WARM.search(text))
+            return _between(_warm_words(source, around), 0, position)
     return False
+
+
+def _between(spots: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+    """Whether one of the spans, which are in order, lies between `start` and `end`."""
+    first = bisect.bisect_left(spots, (start, start))
+    return first < len(spots) and spots[first][1] <= end
+
+
+@lru_cache(maxsize=8)
+def _warm_words(source: SourceFile, module: Scope | None) -> tuple[tuple[int, int], ...]:
+    """Where a file speaks of a warm-up; with a module, in code outside of its functions."""
+    # To silence missing-warmup by its name is no warm-up.
+    text = SUPPRESSION.sub(lambda found: " " * len(found[0]), source.tree.text)
+    spots = [found.span() for found in WARM.finditer(text)]
+    if module is None:
+        return tuple(spots)
+    functions = sorted((c.node.start, c.node.end) for c in module.children)
+    starts = [start for start, _ in functions]
+    held = [bisect.bisect_right(starts, start) - 1 for start, _ in spots]
+    return tuple(
+        spot for spot, at in zip(spots, held, strict=True) if at < 0 or functions[at][1] <= spot[0]
+    )
 
 
 def _warm_callers(
@@ -639,6 +657,7 @@ def _one_call(source: SourceFile, region: Region) -> bool:
     return len(inside) == 1 and not any(n.kind in ("for", "while") for n in helper.nodes)
 
 
+@remembered
 def is_benchmark(source: SourceFile, region: Region) -> bool:
     """Whether a region measures for the sake of the figure: not a timer inside a product's code."""
     if region.kind == "harness":
@@ -702,6 +721,7 @@ def makes_product(source: SourceFile, region: Region) -> bool:
     )
 
 
+@remembered
 def only_asserted(source: SourceFile, region: Region) -> bool:
     """Whether a test compares the samples one by one, so that there is no figure."""
     value = fate(source, region)
@@ -734,6 +754,7 @@ def returns_time(source: SourceFile, region: Region) -> bool:
     return bool(fate(source, region).returned)
 
 
+@remembered
 def means_first(source: SourceFile, region: Region) -> bool:
     """Whether the names say that the first, cold execution is what is measured."""
     said = re.sub(r"torch\.compile", "", source.intent(region))
@@ -749,6 +770,7 @@ def means_first(source: SourceFile, region: Region) -> bool:
     )
 
 
+@remembered
 def host_time_meant(source: SourceFile, region: Region) -> bool:
     """Whether the names say host time and no wait in the region contradicts them."""
     return source.means_host_time(region) and not any(r.WAIT in s.roles for s in region.steps)
@@ -770,6 +792,12 @@ _LONG_UNITS = re.compile(
 )
 
 
+# How a phase says that it is over, in tenths of seconds.
+_DONE = re.compile(r"(?<![a-z])(done|finished|completed?|ready)(?![a-z])", re.IGNORECASE)
+_ROUGH = re.compile(r":\.[012]f\}\s*s|%\.[012]fs|%\.[012]f s")
+
+
+@remembered
 def is_program(source: SourceFile, region: Region) -> bool:
     """Whether a region is the run time of a program or of a phase of it, and no figure of a kernel.
 
@@ -790,6 +818,12 @@ def is_program(source: SourceFile, region: Region) -> bool:
         return True
     direct = any(s.works and not s.helpers and r.LIKELY not in s.roles for s in region.steps)
     return not direct and bool(_RUN_TIME.search(source.intent(region)))
+
+
+def is_progress(source: SourceFile, region: Region) -> bool:
+    """Whether a program tells how it gets on: "done (3.2s)". Its waits matter, its samples not."""
+    shown = _shown(source, region) if source.language == "python" else ""
+    return bool(_DONE.search(shown) and _ROUGH.search(shown)) or is_program(source, region)
 
 
 def _shown(source: SourceFile, region: Region) -> str:
@@ -852,6 +886,7 @@ def of_epochs(region: Region) -> bool:
     return any("epoch" in head.lower() for head in heads)
 
 
+@remembered
 def is_training(region: Region) -> bool:
     """Whether the region runs training: its steps change the model, so a pass is not repeatable."""
     for step in region.steps:

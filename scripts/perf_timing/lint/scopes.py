@@ -92,6 +92,15 @@ class Scope:
     def short_name(self) -> str:
         return self.name.rpartition("::")[2]
 
+    @cached_property
+    def names(self) -> dict[str, list[Node]]:
+        """Where each (dotted) name stands in the scope, in order."""
+        found: dict[str, list[Node]] = defaultdict(list)
+        for node in self.nodes:
+            if node.kind == "name":
+                found[node.text].append(node)
+        return found
+
     def enclosing(self) -> Iterator["Scope"]:
         """This scope and those around it, inside out."""
         scope: Scope | None = self
@@ -155,6 +164,7 @@ class Scopes:
         self.module = Scope(tree.root, None, None)
         self.all: list[Scope] = [self.module]
         self._scope_of: dict[int, Scope] = {}
+        self._by_scope: dict[str, dict[int, list[tuple[Node, Node]]]] = {}
         self._collect()
 
     def _collect(self) -> None:
@@ -261,6 +271,15 @@ class Scopes:
                 found[target_key(target)].append((target, value))
         return found
 
+    def _assigned_in(self, key: str) -> dict[int, list[tuple[Node, Node]]]:
+        """The assignments to `key`, by the id of the scope that holds them."""
+        found = self._by_scope.get(key)
+        if found is None:
+            found = self._by_scope[key] = {}
+            for pair in self._assigned.get(key, ()):
+                found.setdefault(id(self.scope_of(pair[0])), []).append(pair)
+        return found
+
     def assignments(self, key: str, scope: Scope | None = None) -> list[tuple[Node, Node]]:
         """(target, value) pairs that assign to `key` (see `target_key`), in order.
 
@@ -270,7 +289,7 @@ class Scopes:
         if scope is None or not pairs or key.startswith("self."):
             return pairs
         for around in scope.enclosing():
-            own = [pair for pair in pairs if self.scope_of(pair[0]) is around]
+            own = self._assigned_in(key).get(id(around), [])
             if own or key in around.parameters:
                 return own
         # A key or an attribute of some object: any function may have set it.

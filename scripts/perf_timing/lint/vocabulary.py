@@ -183,6 +183,9 @@ HOUSEKEEPING = re.compile(
     r"|export|configure|log|count|close|release|alloc|allocate|start|stop)_(?!params$)\w*[a-z0-9]$"
     r"|^(decrement|increment|manual_seed)$"
 )
+MAKES_DATA = re.compile(
+    r"^(get|load|build|create|make|prepare)_\w*(loader|dataset|tokenizer|config|args|info)s?$"
+)
 HOST_VERB = re.compile(
     r"(^|[._])(load|save|build|create|parse|print|log|register|download|deserialize|serialize|open"
     r"|plan|read|write|summarize|describe|dump|connect|fetch)(_\w+)?$"

@@ -116,6 +116,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if source.flow.host_only(region.end, region.scope) or samples.means_first(source, region):
         return False
+    if region.kind != "harness" and samples.is_progress(source, region):
+        return False
     meant_elsewhere = r"estimat|probe|calib|alloc|malloc|memory|clone|init|creat"
     if source.language == "python":
         meant_elsewhere += r"|copy|transfer"  # there the copy makes the buffer
@@ -129,12 +131,15 @@ def _is_result(source: SourceFile, step: Step) -> bool:
     or a function that works on variables of the module, is the benchmark's own code.
     """
     function = source.scopes.scope_of(step.node)
-    if function.node.kind != "function" or (
-        function.parent and function.parent.node.kind != "module"
-    ):
+    outer = function
+    while outer.parent and outer.parent.node.kind != "module":
+        outer = outer.parent
+    if function.node.kind != "function" or not outer.parent:
         return False
-    if step.helpers and function.parameters:
+    if step.helpers and function.parameters and outer.parameters and outer in step.helpers:
         return True
+    if outer is not function:
+        return False
     names = [target_key(p.children[0]) for p in step.node.ancestors() if p.kind == "assign"]
     returned = " ".join(n.text for n in function.nodes if n.kind == "return")
     return any(re.search(rf"\b{re.escape(name)}\b", returned) for name in names)

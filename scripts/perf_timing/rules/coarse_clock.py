@@ -98,7 +98,12 @@ def check(source: SourceFile) -> Iterator[Report]:
         if region.kind != "clock" or id(region.end) in seen:
             continue
         why = _fault(source, region.end)
-        if why == _WHOLE and (samples.is_program(source, region) or samples.is_phase(region)):
+        if why == _WHOLE and (
+            samples.is_program(source, region)
+            or samples.is_phase(region)
+            or not samples.is_benchmark(source, region)
+            or samples.is_training(region)
+        ):
             continue
         if why and (source.works(region) or any(step.waits for step in region.steps)):
             seen.add(id(region.end))

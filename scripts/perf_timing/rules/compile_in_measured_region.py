@@ -55,6 +55,7 @@ print((time.perf_counter() - t0) / 10)
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from perf_timing.lint import roles as r
 from perf_timing.lint import samples
@@ -206,6 +207,7 @@ def _used_before(source: SourceFile, name: str, made: Node, site: Node) -> bool:
     )
 
 
+@lru_cache(maxsize=2)
 def _lazy_names(source: SourceFile) -> dict[str, Node]:
     """Names of functions that compile when they are first called, and where they are made."""
     found: dict[str, Node] = {}

@@ -149,6 +149,8 @@ def _replays(source: SourceFile) -> Iterator[Report]:
             continue
         if samples.is_training(region) or samples.is_program(source, region):
             continue
+        if not samples.is_benchmark(source, region):
+            continue
         before = [
             s
             for s in source.flow.steps(region.scope)

@@ -117,7 +117,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if _wait_is_added(source, region) or _is_whole(source, region, left):
             continue
-        if source.ends_elsewhere(left):
+        if source.ends_elsewhere(left) or source.waits_elsewhere(region, left):
             continue
         seen.add(id(region.report))
         yield _report(region, left)

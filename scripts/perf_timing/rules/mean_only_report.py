@@ -96,7 +96,7 @@ NOTE = (
 
 
 _RATE = re.compile(
-    r"_per_s|per_?sec|throughput|speed|(^|_)(ips|fps|tps|qps|rates?)(_|$)", re.IGNORECASE
+    r"_per_s|per_?sec|throughput|speed|(^|_)(ips|fps|tps|qps|tput|rates?)(_|$)", re.IGNORECASE
 )
 
 
@@ -121,8 +121,8 @@ def check(source: SourceFile) -> Iterator[Report]:
             if _printed_inside(region, value):
                 continue
         for name, node in found:
-            if _RATE.search(name):
-                continue  # mean-of-rates judges these
+            if _RATE.search(name) or (node is not None and _running(region, node)):
+                continue  # mean-of-rates judges these; a running mean is a display
             if node is not None and node.line not in seen:
                 seen.add(node.line)
                 yield Report(node, MESSAGE.format(name=name))
@@ -136,6 +136,12 @@ def _spread_beside(source: SourceFile, value: samples.Fate, scope: Scope) -> boo
             return True
     text = squeeze(scope.node.text) if value.lists else ""
     return bool(re.search(r"\((\w+)-\w+\)\*\*2for\1in", text))  # (x - mean) ** 2 for x in
+
+
+def _running(region: Region, mean: Node) -> bool:
+    """Whether the mean is shown again and again in the loop that takes the samples."""
+    around = {id(loop) for loop in loops_around(mean)}
+    return any(id(loop) in around for loop in region.sample_loops[:1])
 
 
 def _in_loop(region: Region) -> bool:

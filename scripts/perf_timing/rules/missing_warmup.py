@@ -121,7 +121,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if source.language == "python" and samples.is_phase(region):
         return False
-    if samples.is_program(source, region) or samples.serves(source):
+    if samples.is_progress(source, region) or samples.serves(source):
         return False
     if samples.passes_over_data(region) or samples.samples_data(region):
         return False

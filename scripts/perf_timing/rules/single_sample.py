@@ -116,7 +116,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if source.flow.host_only(region.end, region.scope) or samples.host_time_meant(source, region):
         return False
-    if samples.is_program(source, region) or samples.serves(source):
+    if samples.is_progress(source, region) or samples.serves(source):
         return False
     if samples.makes_product(source, region):
         return False
