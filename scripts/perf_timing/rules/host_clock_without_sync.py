@@ -65,7 +65,7 @@ from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, target_key
+from perf_timing.lint.scopes import callee_text, last_segment, loops_around, target_key
 
 CODE = "TIM101"
 LABEL = "NOSYNC"
@@ -228,8 +228,12 @@ def _full_cycle(source: SourceFile, region: Region) -> bool:
     """
     if not region.carried or not samples.is_training(region):
         return False
-    if any(g.start is region.start and g.end is not region.end for g in source.regions.all):
+    loop = loops_around(region.end)[:1]
+    parts = [g for g in source.regions.all if g.end is not region.end and g.kind == "clock"]
+    if any(g.start is region.start or loops_around(g.start)[:1] == loop for g in parts):
         return False
+    if not any(s.waits for s in region.steps):
+        return False  # the host may run ahead by all the steps
     gap = source.flow.between(region.scope, region.end.end, region.start.start)
     return not any(s.works or s.waits for s in gap)
 
