@@ -94,6 +94,9 @@ class Flow:
             and not any("cuda.reduce" in d.text for d in function.decorators)
         ):
             inner = self.steps(function, depth + 1)
+            if not inner and _says_wait(function):
+                yield Step(node, node, frozenset({r.WAIT}), node.end)
+                return
             if inner or not self.roles.of(node, scope) & {r.WORK}:
                 yield from self._at(inner, node, function)
                 return
@@ -261,6 +264,13 @@ class Flow:
             c.children[0].text for c in owner.children if c.kind == "elif" and c.children
         ]
         return any(device_condition(text) for text in conditions)
+
+
+def _says_wait(function: Scope) -> bool:
+    """Whether a helper that gets at the library in a roundabout way says that it synchronizes."""
+    return bool(
+        re.fullmatch(r"_*(device_|cuda_|gpu_)?sync(hronize)?(_\w+)?", function.short_name)
+    ) and ("sync" in function.node.text[function.node.text.find(":") :])
 
 
 def _makes_kernel(function: Scope) -> bool:

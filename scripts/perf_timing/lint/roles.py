@@ -72,6 +72,23 @@ _CASTS = frozenset({"float", "int", "bool", "math.isnan", "math.isinf", "math.is
 _SUMMARIES = frozenset({"add_scalar", "add_scalars", "add_histogram", "add_image", "add_images"})
 
 
+# An object that works on the host by its name: CPUInfer.sync(), cpu_engine.submit(...).
+_CPU_OBJECT = re.compile(r"^(self\.|\w+\.)?(CPU[A-Z]\w*|cpu_(?!count)\w+|\w+_cpu_\w+)\.\w+$")
+
+
+def _for_cpu(node: Node, callee: str) -> bool:
+    """Whether a call is one of an object that works on the host, or an argument of such a call."""
+    if "cpu" not in node.tree.text and "CPU" not in node.tree.text:
+        return False
+    if _CPU_OBJECT.match(callee):
+        return callee.rpartition(".")[2] in ("sync", "synchronize", "submit", "run", "infer")
+    outer = next((p for p in node.ancestors() if p.kind in ("call", "block")), None)
+    if outer is None or outer.kind != "call":
+        return False
+    around = callee_text(outer)
+    return around.endswith(".submit") and bool(_CPU_OBJECT.match(around))
+
+
 class Roles:
     """Answers `of(node, scope)` for calls, launches and operators."""
 
@@ -139,6 +156,8 @@ class Roles:
         short = last_segment(full) if "." in full else full
         if full in words.PYTHON_CLOCKS:
             return {CLOCK}
+        if _for_cpu(node, callee):
+            return set()
         if full.startswith(("torchvision.io", "torchvision.datasets", "torchvision.transforms")):
             return set()
         if full.startswith(_RUNTIME) and not words.WAIT_NAME.search(short):
@@ -252,8 +271,11 @@ class Roles:
             values = [
                 value
                 for _, value in self.scopes.assignments(key, scope)
-                if value.kind != "number" and not value.start <= node.start < value.end
+                if value.kind != "number"
+                and value.text != "None"
+                and not value.start <= node.start < value.end
             ]
+            values = [value for value in values if value.end <= node.start] or values
             if values:
                 receiver = self.devices.of(values[-1], self.scopes.scope_of(values[-1]))
         if receiver == HOST and short in (
@@ -421,7 +443,8 @@ class Roles:
         if short == "replay":
             return {WORK, REPLAY}
         if short == "backward":
-            return {WORK} if self.evidence else set()
+            host = self._callee_device(node, function, full, scope) == HOST
+            return {WORK} if self.evidence and not host else set()
         if short == "step" and self._on_host(node, callee, scope):
             return set()
         if (
@@ -519,7 +542,7 @@ class Roles:
             )
         ):
             return {WORK}
-        if re.match(r"[A-Z]", short) and not short.isupper():
+        if re.match(r"[A-Z]", short) and (not short.isupper() or short in self.scopes.imports):
             return set()  # a class
         if re.match(r"(enable|disable)_", short):
             return set()  # pipe.enable_model_cpu_offload()

@@ -567,7 +567,7 @@ def rare(node: Node, outside: Node) -> bool:
                 r"|is not None|rank|master"
                 r"|main_process|is_log|should",
                 text,
-            ):
+            ) or (text.isidentifier() and _every_nth(text, parent)):
                 return True
         if (
             parent.kind == "else"
@@ -576,6 +576,12 @@ def rare(node: Node, outside: Node) -> bool:
         ):
             return True
     return False
+
+
+def _every_nth(name: str, branch: Node) -> bool:
+    """Whether a condition's name is assigned a remainder before: report = step % 100 == 0."""
+    before = branch.tree.text[max(0, branch.start - 4000) : branch.start]
+    return re.search(rf"\b{name}\s*=[^=\n]*%", before) is not None
 
 
 def conditional(node: Node, outside: Node) -> bool:
@@ -809,7 +815,9 @@ def is_program(source: SourceFile, region: Region) -> bool:
     if any(r.PHASE in s.roles for s in region.steps):
         return True
     helpers = [s.helpers[0].short_name if s.helpers else "" for s in works(region)]
-    if helpers and all(re.match(r"(main(_.*)?|run_main|train)$", name) for name in helpers):
+    if helpers and all(
+        re.match(r"(main(_.*)?|run_main|train|validate|evaluate|test)$", name) for name in helpers
+    ):
         return True
     calls = (n for n in region.scope.nodes if n.kind == "call" and region.holds(n))
     if any(_STARTS.search(callee_text(call)) for call in calls):

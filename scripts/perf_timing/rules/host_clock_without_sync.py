@@ -221,12 +221,12 @@ def _is_whole(source: SourceFile, region: Region, left: Step) -> bool:
 
 
 def _full_cycle(source: SourceFile, region: Region) -> bool:
-    """Whether a training loop is timed from step to step, without a gap and as a whole.
+    """Whether a loop over data is timed from step to step, without a gap and as a whole.
 
     What one reading leaves out the next one counts: the mean over the steps is right. Where a part
     of the step is told apart, such as the wait for data, the parts are wrong.
     """
-    if not region.carried or not samples.is_training(region):
+    if not region.carried:
         return False
     loop = loops_around(region.end)[:1]
     parts = [g for g in source.regions.all if g.end is not region.end and g.kind == "clock"]
@@ -261,9 +261,9 @@ def _sum_of(region: Region) -> str:
 
 def _is_decorator(region: Region) -> bool:
     """A timer for any function, with none in this file: what it times is not known."""
-    outer = region.scope.parent
     names = {callee_text(s.site) for s in region.steps if r.OPAQUE in s.roles}
-    return outer is not None and outer.name != "" and bool(names & set(outer.parameters))
+    outer = [s for s in region.scope.enclosing() if s is not region.scope and s.name]
+    return any(names & set(around.parameters) for around in outer)
 
 
 def _host_only(source: SourceFile, region: Region) -> bool:
