@@ -83,8 +83,11 @@ class Devices:
 
     def _of(self, node: Node, scope: Scope, depth: int) -> str:
         kind = node.kind
-        if kind in ("string", "number", "dict", "compare", "lambda", "bool", "not"):
+        if kind in ("string", "number", "dict", "lambda", "bool", "not"):
             return HOST
+        if kind == "compare":  # of tensors a tensor: (logits.argmax(1) == labels).sum()
+            found = self.join([self.of(child, scope, depth) for child in node.children])
+            return found if found == DEVICE else HOST
         if kind == "name":
             return self._name(node, scope, depth)
         if kind == "call":

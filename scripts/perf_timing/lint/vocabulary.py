@@ -181,7 +181,7 @@ TENSOR_VERBS = frozenset(
 HOUSEKEEPING = re.compile(
     r"^(set|get|reset|update|register|add|remove|enable|disable|load|save|is|has|next|list|find"
     r"|export|configure|log|count|close|release|alloc|allocate|start|stop)_(?!params$)\w*[a-z0-9]$"
-    r"|^(decrement|increment|manual_seed)$"
+    r"|^(decrement|increment|manual_seed|num(ber_of)?_\w+)$"
 )
 MAKES_DATA = re.compile(
     r"^(get|load|build|create|make|prepare)_\w*(loader|dataset|tokenizer|config|args|info)s?$"
