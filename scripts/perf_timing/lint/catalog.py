@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perf_timing._cli import UserError
-from perf_timing.lint import vocabulary as words
+from perf_timing.lint import evidence
 
 if TYPE_CHECKING:
     from perf_timing.lint.engine import Report, SourceFile
@@ -52,7 +52,7 @@ class Rule:
     sections: dict[str, str]
     url: str
     path: Path
-    trigger: str = ""
+    trigger: evidence.Trigger = ""
     fix: str = ""
     device_only: bool = False  # nothing to report in a file that names no device at all
     documents: str = field(default="", repr=False)
@@ -175,7 +175,7 @@ def _load_module(path: Path) -> Rule:
             url=rule_url(name),
             path=path,
             device_only=getattr(module, "DEVICE_ONLY", True),
-            trigger=getattr(module, "TRIGGER", words.MEASURES),
+            trigger=getattr(module, "TRIGGER", evidence.measures),
             check=module.check,
         )
     except AttributeError as error:

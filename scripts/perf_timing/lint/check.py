@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from perf_timing.lint import astgrep, engine, facts
+from perf_timing.lint import astgrep, engine, evidence, facts
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.catalog import Pattern, Rule
 from perf_timing.lint.model import Finding, Fix, Span, Unit
@@ -49,10 +49,7 @@ def check(
             wanted.append((unit, chosen))
     helpers = engine.Helpers(frozenset(sync_helpers), frozenset(gpu_helpers))
     findings: set[Finding] = set()
-    patterns = "\n---\n".join(rule.documents for rule in rules if rule.documents)
-    for trees in (True, False):
-        group = [pair for pair in wanted if any(rule.check for rule in pair[1]) is trees]
-        documents = "\n---\n".join(d for d in (patterns, facts.documents() if trees else "") if d)
+    for group, documents in _groups(wanted):
         sources = [astgrep.Source(unit.language, unit.text) for unit, _ in group]
         for (unit, chosen), scan in zip(group, astgrep.scan(sources, documents), strict=True):
             if scan.failure:
@@ -64,6 +61,22 @@ def check(
                 unchecked.append((unit, "its code is nested too deeply"))
     ordered = sorted(findings, key=lambda f: (f.path, f.line, f.column, f.code, f.message))
     return CheckResult(tuple(ordered), tuple(unchecked), len(wanted))
+
+
+def _groups(
+    wanted: Sequence[tuple[Unit, list[Rule]]],
+) -> Iterator[tuple[list[tuple[Unit, list[Rule]]], str]]:
+    """The units by what ast-grep has to look for in them, and the documents for that.
+
+    Pattern rules cost twice as much as parsing, facts fill the output; few files need both.
+    """
+    groups: dict[tuple[bool, bool], list[tuple[Unit, list[Rule]]]] = {}
+    for unit, chosen in wanted:
+        needs = (any(rule.check for rule in chosen), any(rule.documents for rule in chosen))
+        groups.setdefault(needs, []).append((unit, chosen))
+    for (trees, _), group in groups.items():
+        patterns = {rule.documents for _, chosen in group for rule in chosen if rule.documents}
+        yield group, "\n---\n".join([*sorted(patterns), *([facts.documents()] if trees else [])])
 
 
 def _too_large(unit: Unit) -> str:
@@ -81,13 +94,13 @@ def _wanted(unit: Unit, rules: Sequence[Rule]) -> list[Rule]:
     """The rules that may find something in the unit's text."""
     code = _code(unit)
     on_device = words.DEVICE_WORD.search(code) is not None
-    found: dict[str, bool] = {}
+    found: dict[evidence.Trigger, bool] = {}
     chosen = []
     for rule in rules:
         if unit.language not in rule.languages or (rule.device_only and not on_device):
             continue
         if rule.trigger not in found:
-            found[rule.trigger] = re.search(rule.trigger, code) is not None
+            found[rule.trigger] = evidence.triggers(rule.trigger, code, unit.language)
         if found[rule.trigger]:
             chosen.append(rule)
     return chosen

@@ -44,6 +44,11 @@ _DECLARATION = re.compile(
 )
 # In Python the function that is called has to show that it takes a time.
 _READS_CLOCK = re.compile(r"time\(|perf_counter|monotonic|timer\(|\bnow\(|Event\(|\.record\(")
+# For may_use: the call of something that starts, and the types that speak of a stopwatch.
+_START_TEXT = re.compile(r"(?:[sS]tart|START|[bB]egin|BEGIN|[rR]eset|RESET|[tT]ic)\w*\s*\(")
+_LAST_NAME = re.compile(r"\w*\Z")
+_TYPES = ("imer", "atch", "Clock", "Chrono")
+_WATCH_CLASS = re.compile(r"\bclass\s+\w*(?:imer|atch|hrono|lock|Tic|Toc)")
 _ON_DEVICE = re.compile(r"gpu|cuda|event|device|(?<![a-z])hip|stream", re.IGNORECASE)
 
 
@@ -75,6 +80,27 @@ class _Call:
         if self.verb == "value" and self.subject:
             return True
         return self.stem == start.stem
+
+
+def may_use(text: str, language: str) -> bool:
+    """Whether `watches` could find something in a text, told by its words alone."""
+    if language == "python" and not _READS_CLOCK.search(text):
+        return False
+    if language == "cuda" and any(word in text for word in _TYPES) and _DECLARATION.search(text):
+        return True
+    typed = language == "python" and _WATCH_CLASS.search(text) is not None
+    for found in _START_TEXT.finditer(text):
+        name = _LAST_NAME.search(text, max(0, found.start() - 60), found.start())
+        verb = (name[0] if name else "") + text[found.start() : found.end()]
+        if not _STARTS.isdisjoint(_words(verb)):
+            around = text[max(0, found.start() - 120) : found.end() + 60]
+            if typed or any(_WATCH.search(word) for word in _words(around)):
+                return True
+    return False
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in _WORDS.findall(_JOINED.sub(r"\1_\2", text))]
 
 
 def watches(scopes: Scopes) -> Iterator[Watch]:
@@ -130,7 +156,7 @@ def _use(start: _Call, later: list[_Call], scope: Scope, scopes: Scopes) -> Watc
 def _classify(node: Node) -> _Call | None:
     callee = callee_text(node)
     name = last_segment(callee)
-    words = [w.lower() for w in _WORDS.findall(_JOINED.sub(r"\1_\2", name))]
+    words = _words(name)
     verb = _verb(words)
     if not verb:
         return None

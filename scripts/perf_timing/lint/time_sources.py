@@ -28,12 +28,22 @@ FIELDS = {"tv_sec": "s", "tv_usec": "us", "tv_nsec": "ns"}
 FILLS_MS = re.compile(r"^(cuda|hip|cu|musa|mc)EventElapsedTime(_v2)?$")
 
 # Without one of these in a file, nothing in it has a known unit.
-MAY_TIME = re.compile(
-    r"perf_counter|monotonic|process_time|thread_time|\btime\.time|from time import|import time\b"
-    r"|elapsed_?[tT]ime|ElapsedTime|do_bench|bench_gpu_time|timeit|default_timer|autorange|total_seconds"
-    r"|testing\.benchmark|time_sync|_time_total|device_time|chrono|tv_u?n?sec|\bclock\s*\(|Wtime|omp_get_wtime"
-    r"|sdkGet\w*TimerValue|GetTickCount|CurrentTimeNanos"
+_MAY_TIME = (
+    *("perf_counter", "monotonic", "process_time", "thread_time", "time.time", "from time import"),
+    *("import time", "elapsedTime", "elapsedtime", "elapsed_time", "elapsed_Time", "ElapsedTime"),
+    *("do_bench", "bench_gpu_time", "timeit", "default_timer", "autorange", "total_seconds"),
+    *("testing.benchmark", "time_sync", "_time_total", "device_time", "tv_sec", "tv_usec"),
+    *("tv_nsec", "Wtime", "omp_get_wtime", "TimerValue", "GetTickCount", "CurrentTimeNanos"),
 )
+_CPP_MAY_TIME = re.compile(r"\bchrono\b|\bclock\s*\(")
+
+
+def may_time(text: str, language: str) -> bool:
+    """Whether anything in the text may have a known unit of time."""
+    if any(word in text for word in _MAY_TIME):
+        return True
+    return ("chrono" in text or "clock" in text) and _CPP_MAY_TIME.search(text) is not None
+
 
 _PERIOD = {
     "nanoseconds": -9.0, "microseconds": -6.0, "milliseconds": -3.0, "seconds": 0.0,

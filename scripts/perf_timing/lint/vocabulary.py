@@ -10,20 +10,6 @@ is rarely known. What is not listed here is not guessed by more than a name's us
 
 import re
 
-# Rules are skipped for files whose text does not match their TRIGGER.
-MEASURES = (
-    r"perf_counter|\btime\.time|\btime\(\)|monotonic|process_time|thread_time|time_ns"
-    r"|default_timer|timeit"
-    r"|elapsed_time|time_till|time_since|_ipython_time|do_bench|datetime\.(now|utcnow)|\.record\(|[bB]ench"
-    r"|blocked_autorange"
-    r"|chrono|lapsed|clock_gettime|gettimeofday|\bclock\s*\(|QueryPerformance"
-    r"|omp_get_wtime|MPI_Wtime|Wtime"
-    r"|EventRecord|CUDAEvent"
-    r"|\b\w*([sS]tart|[bB]egin|START)_?([tT]ime|TIME|[wW]atch|[cC]lock)\w*\s*\(|\b[tT]ic\s*\("
-    r"|([tT]imer?|[wW]atch|[cC]lock)\w*(\.|->|_)([sS]tart|[bB]egin|START)\w*\s*\("
-)
-EVENTS = r"elapsed_time|time_till|time_since|ElapsedTime|get_elapsed|\.record\(|CUDAEvent"
-GRAPHS = r"CUDAGraph|cuda\.graph|capture_begin|BeginCapture|GraphLaunch|\.replay\("
 # What runs on a device, or may: without such a word a clock measures the host.
 DEVICE_WORD = re.compile(
     # Not the ends of "relationship", "execute", "ajax" and "timestamps".

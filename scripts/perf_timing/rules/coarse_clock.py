@@ -65,7 +65,7 @@ cudaEventElapsedTime(&elapsed_ms, start, stop);
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import samples
+from perf_timing.lint import evidence, samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.scopes import callee_text
@@ -75,7 +75,7 @@ LABEL = "CLOCK"
 DEFAULT = True
 SEVERITY = "info"
 LANGUAGES = ("python", "cuda")
-TRIGGER = (
+_COARSE = re.compile(
     r"process_time|thread_time|time\.clock\b|\bclock\s*\(|CPUTIME_ID|GetTickCount|getrusage"
     r"|\btime\s*\(\s*(NULL|nullptr|0|&)|int\(\s*time"
 )
@@ -85,6 +85,12 @@ NOTE = (
     " wait before each reading; render-timing simple-event does so."
 )
 
+
+def _may_be_coarse(text: str, language: str) -> bool:
+    return evidence.measures(text, language) and _COARSE.search(text) is not None
+
+
+TRIGGER = _may_be_coarse
 _CPU = re.compile(r"(process_time|thread_time)(_ns)?$|^(std::)?clock$|(^|\.)time\.clock$|getrusage")
 _WHOLE = "is rounded to whole seconds"
 _SECONDS = re.compile(r"^(std::)?time$")

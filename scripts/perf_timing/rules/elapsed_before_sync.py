@@ -56,8 +56,8 @@ print(sorted(times)[15], min(times), max(times))
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import evidence
 from perf_timing.lint import roles as r
-from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Pair
@@ -67,7 +67,7 @@ CODE = "TIM401"
 LABEL = "EVENT-NOSYNC"
 DEFAULT = True
 SEVERITY = "error"
-TRIGGER = words.EVENTS
+TRIGGER = evidence.reads_events
 LANGUAGES = ("python", "cuda")
 MESSAGE = (
     "the end event recorded on line {record} may not be complete when {call}() reads it;"

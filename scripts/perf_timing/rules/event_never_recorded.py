@@ -56,7 +56,7 @@ print(sorted(times)[15], min(times), max(times))
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import vocabulary as words
+from perf_timing.lint import evidence
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Pair
@@ -66,7 +66,7 @@ CODE = "TIM404"
 LABEL = "EVENT-NORECORD"
 DEFAULT = True
 SEVERITY = "error"
-TRIGGER = words.EVENTS
+TRIGGER = evidence.reads_events
 LANGUAGES = ("python", "cuda")
 MESSAGE = "no record of the event {event} reaches this elapsed-time call; there is no time to read"
 CAPTURED = (

@@ -58,7 +58,7 @@ print(sorted(times)[15], min(times), max(times))
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import vocabulary as words
+from perf_timing.lint import evidence
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.scopes import (
@@ -74,7 +74,7 @@ CODE = "TIM402"
 LABEL = "EVENT-NOTIMING"
 DEFAULT = True
 SEVERITY = "error"
-TRIGGER = words.EVENTS
+TRIGGER = evidence.reads_events
 LANGUAGES = ("python", "cuda")
 MESSAGE = (
     "{event} is created without timing, but line {line} reads its elapsed time; the read fails"

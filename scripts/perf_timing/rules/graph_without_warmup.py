@@ -69,9 +69,8 @@ print(start.elapsed_time(end) / 100)
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import evidence, samples
 from perf_timing.lint import roles as r
-from perf_timing.lint import samples
-from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -82,7 +81,7 @@ CODE = "TIM302"
 LABEL = "GRAPH-NOWARMUP"
 DEFAULT = True
 SEVERITY = "warning"
-TRIGGER = words.GRAPHS
+TRIGGER = evidence.measures_graph
 LANGUAGES = ("python", "cuda")
 MESSAGE = (
     "the work on line {work} is captured without having run before; one-time set-up is"

@@ -62,6 +62,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from perf_timing.lint import evidence
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.scopes import Scope, callee_text, last_segment, squeeze
@@ -71,7 +72,7 @@ LABEL = "NVTX-UNBALANCED"
 DEFAULT = True
 SEVERITY = "warning"
 LANGUAGES = ("python", "cuda")
-TRIGGER = "nvtx|roctx|NVTX|ROCTX"
+TRIGGER = evidence.pushes_ranges
 MESSAGE = "the range pushed here is not popped where line {line} leaves by `{exit}`"
 NOTE = (
     "Use a context manager (nvtx.annotate, torch.cuda.nvtx.range) or a scoped range, or pop before"

@@ -44,6 +44,7 @@ int main() {
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import evidence
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.scopes import Scope, callee_text, positional
 
@@ -52,6 +53,7 @@ LABEL = "DEADCODE"
 DEFAULT = False
 SEVERITY = "warning"
 LANGUAGES = ("cuda",)
+TRIGGER = evidence.measures_kernels
 MESSAGE = (
     "kernel {name} stores no result; the compiler removes this loop and the launch measures"
     " an empty kernel"

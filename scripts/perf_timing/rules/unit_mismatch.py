@@ -63,7 +63,7 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.quantities import unit_name
 from perf_timing.lint.quantity_flow import QuantityFlow
 from perf_timing.lint.quantity_values import Problem
-from perf_timing.lint.time_sources import MAY_TIME
+from perf_timing.lint.time_sources import may_time
 
 CODE = "TIM501"
 LABEL = "UNITS"
@@ -71,7 +71,7 @@ DEFAULT = True
 SEVERITY = "error"
 DEVICE_ONLY = False
 LANGUAGES = ("python", "cuda")
-TRIGGER = MAY_TIME.pattern
+TRIGGER = may_time
 MESSAGE = "`{shown}` is in {unit}, but {claim}"
 NOTE = "Convert where the time is read, once, and carry the unit in the name (elapsed_ms, step_s)."
 

@@ -58,8 +58,8 @@ print((time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import evidence
 from perf_timing.lint import roles as r
-from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -79,7 +79,7 @@ CODE = "TIM405"
 LABEL = "WRONG-STREAM"
 DEFAULT = True
 SEVERITY = "error"
-TRIGGER = f"{words.MEASURES}|{words.GRAPHS}"
+TRIGGER = evidence.measures_or_captures
 LANGUAGES = ("python", "cuda")
 MESSAGE = (
     "the wait for stream {stream} does not cover the work on line {work}, which runs on the"
