@@ -2,13 +2,14 @@
 
     python tests/gpu/accuracy.py --out FOLDER [--ops add,copy] [--scenarios cuda-graph,...]
 
-Everything runs in one process on one GPU. FOLDER gets accuracy.json (all rows) and
-accuracy.md (the table); the raw records are written beside them with --records.
+Everything runs in one process on one GPU. FOLDER gets accuracy.json (all rows),
+accuracy.md (the table) and records.jsonl.gz (what the rendered scripts wrote).
 """
 
 import argparse
 import contextlib
 import gc
+import gzip
 import io
 import json
 import statistics
@@ -88,6 +89,41 @@ def _cupyx(call: Callable[[], Any]) -> float:
     return 1e6 * statistics.median(cupyx.profiler.benchmark(call, n_repeat=100).gpu_times[0])
 
 
+def _cuda_bench(call: Callable[[], Any]) -> dict[str, float]:
+    """nvbench's Python form: its flushed measurement and its batch, each at its defaults."""
+    from cuda import bench
+
+    if not _BENCHED:  # nothing can be registered once something has run
+        bench.register(_benched)
+    _BENCHED[:] = [call]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "bench.json")
+        bench.run_all_benchmarks([sys.argv[0], "--quiet", "--json", str(path)])
+        states = json.loads(path.read_text(encoding="utf-8"))["benchmarks"][0]["states"]
+    found = {one["tag"]: one["data"][0].get("value") for one in states[0]["summaries"]}
+    tags = {"cold": "nv/cold/time/gpu/mean", "warm": "nv/batch/time/gpu/mean"}
+    return {cache: 1e6 * float(found[tag]) for cache, tag in tags.items() if tag in found}
+
+
+_BENCHED: list[Callable[[], Any]] = []
+
+
+def _benched(state: Any) -> None:
+    import torch
+
+    def launch(on: Any) -> None:
+        with torch.cuda.stream(torch.cuda.ExternalStream(on.get_stream().addressof())):
+            _BENCHED[0]()
+
+    state.exec(launch)
+
+
+def _cutlass_benchmark(call: Callable[[], Any]) -> float:
+    from cutlass import testing
+
+    return float(testing.benchmark(call, kernel_arguments=testing.JitArguments()))
+
+
 def _seed_simple(call: Callable[[], Any]) -> float:
     import torch
 
@@ -119,14 +155,19 @@ def _seed_detailed(call: Callable[[], Any]) -> float:
 
 
 # name -> (function, the cache state that its figure has)
-PEERS: dict[str, tuple[Callable[[Callable[[], Any]], float], str]] = {
+PEERS: dict[str, tuple[Callable[[Callable[[], Any]], Any], str]] = {
     "do_bench": (_do_bench, "cold"),
     "do_bench_cudagraph": (_do_bench_cudagraph, "warm"),
     "torch.utils.benchmark": (_torch_benchmark, "warm"),
     "cupyx benchmark": (_cupyx, "warm"),
+    "cuda.bench": (_cuda_bench, "both"),
+    "cutlass.testing": (_cutlass_benchmark, "warm"),
     "seed simple": (_seed_simple, "warm"),
     "seed detailed": (_seed_detailed, "warm"),
 }
+
+
+RECORDS: list[dict[str, Any]] = []  # as the rendered scripts wrote them
 
 
 def truths(operation: Operation) -> dict[str, dict[str, Any]]:
@@ -159,19 +200,22 @@ def rows_of(operation: Operation, chosen: set[str], peers: bool, folder: Path) -
                 continue
             record = rendered(operation, scenario, cache, folder)
             rows.append(_row(operation, scenario, cache, record, truth_us[cache]["busy_us"]))
+            RECORDS.append({key: record[key] for key in record if key != "device"})
             gc.collect()
             torch.cuda.empty_cache()
     for name, (function, cache) in PEERS.items() if peers else ():
         call = truth_kit.load(operation)
         begin = time.perf_counter()
         try:
-            figure = function(call)
+            found = function(call)
         except Exception as error:
             print(f"{name} cannot time {operation.name}: {str(error)[:120]}", file=sys.stderr)
             torch.cuda.synchronize()
             continue
-        record = {"summary": {"median_us": figure}, "took_s": time.perf_counter() - begin}
-        rows.append(_row(operation, name, cache, record, truth_us[cache]["busy_us"]))
+        took_s = time.perf_counter() - begin
+        for state, figure in (found if isinstance(found, dict) else {cache: found}).items():
+            record = {"summary": {"median_us": figure}, "took_s": took_s}
+            rows.append(_row(operation, name, state, record, truth_us[state]["busy_us"]))
     return rows
 
 
@@ -266,6 +310,8 @@ def main() -> int:
             print("\n".join(show(row) for row in fresh), flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "accuracy.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    with gzip.open(options.out / "records.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(record) + "\n" for record in RECORDS)
     text = "\n\n".join(f"{cache}:\n\n{table(rows, cache)}" for cache in ("warm", "cold"))
     (options.out / "accuracy.md").write_text(text + "\n", encoding="utf-8")
     return 0

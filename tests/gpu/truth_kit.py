@@ -94,6 +94,47 @@ def cached():
         cache["result"] = a.sin()
     return cache["result"]
 """
+_PERSISTING = """
+import ctypes
+
+import torch
+
+x = torch.rand(2**20, device="cuda")
+total = torch.empty((), device="cuda")
+runtime = ctypes.CDLL(f"libcudart.so.{torch.version.cuda.split('.')[0]}")
+
+
+class Window(ctypes.Structure):
+    _fields_ = [
+        ("base", ctypes.c_void_p),
+        ("num_bytes", ctypes.c_size_t),
+        ("hit_ratio", ctypes.c_float),
+        ("hit_property", ctypes.c_int),
+        ("miss_property", ctypes.c_int),
+        ("padding", ctypes.c_char * 32),
+    ]
+
+
+def persisting():
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    window = Window(x.data_ptr(), x.nbytes, 1.0, 2, 1)
+    assert runtime.cudaStreamSetAttribute(stream, 1, ctypes.byref(window)) == 0
+    torch.sum(x, 0, out=total)
+    window = Window(0, 0, 0.0, 0, 0)
+    assert runtime.cudaStreamSetAttribute(stream, 1, ctypes.byref(window)) == 0
+"""
+_HOT = """
+import time
+
+import torch
+
+torch.manual_seed(0)
+a, b, c = (torch.randn(8192, 8192, device="cuda").bfloat16() for _ in range(3))
+until = time.perf_counter() + 4
+while time.perf_counter() < until:  # the card heats up
+    torch.matmul(a, b, out=c)
+    torch.cuda.synchronize()
+"""
 _EMPTY = """
 import torch
 
@@ -160,6 +201,8 @@ OPERATIONS = (
     Operation("side stream", _SIDE, "forgets_side_stream()", kind="trap"),
     Operation("synchronizes", _SYNC, "synchronizes()", kind="trap"),
     Operation("cached result", _CHEAT, "cached()", kind="trap"),
+    Operation("persisting L2", _PERSISTING, "persisting()", kind="trap"),
+    Operation("hot matmul 8192", _HOT, "torch.matmul(a, b, out=c)", flops=2 * 8192**3, kind="trap"),
     Operation("empty", _EMPTY, "nothing()", kind="trap"),
 )
 

@@ -171,8 +171,17 @@ class SharedLibrary:
         return SUCCESS
 
 
+class Driver:
+    """libcuda.so.1 as ctypes.CDLL gives it."""
+
+    def cuCtxResetPersistingL2Cache(self) -> int:  # noqa: N802
+        machine().host(5.0)
+        machine().l2.reset_persisting()
+        return SUCCESS
+
+
 def opener(real: Any) -> Any:
-    """ctypes.CDLL that hands out the simulated NVML and leaves every other library alone."""
+    """ctypes.CDLL that hands out the simulated NVML and driver, and leaves every other library alone."""
 
     def open_library(name: Any, *args: Any, **kwargs: Any) -> Any:
         if "nvidia-ml" in str(name):
@@ -181,6 +190,8 @@ def opener(real: Any) -> Any:
                     "libnvidia-ml.so.1: cannot open shared object file: No such file or directory"
                 )
             return SharedLibrary()
+        if "libcuda.so" in str(name):
+            return Driver()
         return real(name, *args, **kwargs)
 
     return open_library
