@@ -88,6 +88,19 @@ def test_check_says_whether_a_file_is_instrumented(tmp_path: Path) -> None:
     assert (after.status, after.out) == (0, f"{path}: instrumented\n")
 
 
+@pytest.mark.parametrize("options", [["--remove"], ["--remove", "--write"]], ids=" ".join)
+def test_remove_restores_the_file_with_and_without_write(
+    options: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(LOOP)
+    assert command(str(path), "--write").status == 0
+    outcome = command(str(path), *options)
+    assert (outcome.status, outcome.out) == (0, "")
+    assert "restored to the byte" in outcome.err
+    assert path.read_text() == LOOP
+
+
 def test_remove_with_diff_leaves_the_file(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text(LOOP)
@@ -123,6 +136,8 @@ REFUSED = {
     "FLOPs below 0": (LOOP.encode(), ("--flops-per-item", "6-124e6"), "takes a number over 0"),
     "FLOPs that divide by 0": (LOOP.encode(), ("--flops-per-item", "6/0"), "takes a number"),
     "FLOPs beyond all bounds": (LOOP.encode(), ("--flops-per-item", "9**9**9"), "takes a number"),
+    "write and only show": (LOOP.encode(), ("--write", "--diff"), "give one of them"),
+    "write and only ask": (LOOP.encode(), ("--write", "--check"), "give one of them"),
     "two actions": (LOOP.encode(), ("--remove", "--check"), "--check"),
     "an unknown method": (LOOP.encode(), ("--method", "magic"), "--method"),
 }

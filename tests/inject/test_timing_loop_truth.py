@@ -402,6 +402,10 @@ ITEMS = {
     "a list of dictionaries": ("(None, [{'boxes': torch.ones(2, 4)}] * 6)", 6),
     "an array": ("types.SimpleNamespace(shape=(6, 3))", 6),
     "an object that holds tensors": ("types.SimpleNamespace(x=None, ids=torch.ones(6, 3))", 6),
+    "an object that holds tensors with their lengths": (
+        "types.SimpleNamespace(ids=['a'], sig=(torch.ones(6, 9), torch.ones(6)))",
+        6,
+    ),
     "an object whose attributes fail": ("type('B', (), {'shape': property(lambda s: 1 / 0)})()", 0),
     "a batch size that is no number": ("types.SimpleNamespace(batch_size=torch.Size([6]))", 0),
     "a graph batch": ("types.SimpleNamespace(num_graphs=6)", 6),

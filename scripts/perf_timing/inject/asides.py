@@ -17,7 +17,7 @@ _CHECKS = re.compile(r"(?i)(arg|input|config|cfg|shape|param|schema|type|option|
 _SAVES = re.compile(
     r"(?i)((^|\.)(torch|xm|model|trainer|engine|accelerator|fabric|self|saver|\w*checkpoint\w*"
     r"|\w*ckpt\w*)\.save|(^|[._])save_(\w+_)?(checkpoint|ckpt|model|state|weights|snapshot"
-    r"|pretrained|networks?)\w*|(^|[._])(checkpoint|ckpt)_step)$"
+    r"|pretrained|networks?)\w*|(^|[._])(checkpoint|ckpt)_step|(^|\.)(model|trainer)\.checkpoint)$"
 )
 # What an evaluation does beside `model.eval()`, which alone may freeze a part of the model.
 _COMPANIONS = re.compile(r"(^|\.)(train|generate|sample)$")

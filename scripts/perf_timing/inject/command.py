@@ -40,11 +40,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="the training script")
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    parser.add_argument("--write", action="store_true", help="edit FILE in place")
     action = parser.add_mutually_exclusive_group()
-    action.add_argument("--write", action="store_true", help="edit FILE in place")
-    action.add_argument("--remove", action="store_true", help="restore FILE, in place")
+    action.add_argument(
+        "--remove", action="store_true", help="restore FILE in place, with or without --write"
+    )
     action.add_argument("--check", action="store_true", help="say whether FILE is instrumented")
-    parser.add_argument("--diff", action="store_true", help="with --remove: only print the diff")
+    parser.add_argument("--diff", action="store_true", help="only print the diff, of --remove too")
     parser.add_argument(
         "--full-diff",
         action="store_true",
@@ -186,6 +188,9 @@ def _run(arguments: list[str]) -> int:
     chosen = build_parser().parse_args(arguments)
     if chosen.stop and not chosen.measure_steps:
         raise UserError("--stop needs --measure-steps N: the number of steps after which to stop")
+    for option in ("check", "diff"):
+        if chosen.write and getattr(chosen, option):
+            raise UserError(f"--write edits FILE, --{option} leaves it as it is; give one of them")
     original = source.read(chosen.file)
     if chosen.check:
         there = edit.is_instrumented(original)
@@ -209,7 +214,7 @@ def _remove(chosen: argparse.Namespace, original: Any) -> int:
     from perf_timing.inject import edit
 
     result, exact = edit.remove(original)
-    shown = chosen.diff or chosen.full_diff
+    shown = not chosen.write and (chosen.diff or chosen.full_diff)
     shortened = _deliver(original, result, write=not shown, full=chosen.full_diff)
     what = "restored to the byte" if exact else "marks taken out; other edits since then stay"
     if shown:
