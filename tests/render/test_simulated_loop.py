@@ -186,6 +186,7 @@ def trustworthy(result: Result, synced: bool) -> bool:
     )
 
 
+RECORD = "event.record(*[stream] if stream is not None else [])"
 BROKEN = {
     "warm-up steps counted": ("self.steps_run >= self.warmup_steps", "True", True),
     "data wait not taken off": ('period - step["data_wait"]', "period", True),
@@ -194,7 +195,7 @@ BROKEN = {
         "begin.elapsed_time(end)",
         True,
     ),
-    "events on another stream": ("event.record()", "event.record(torch.cuda.Stream())", False),
+    "events on another stream": (RECORD, "event.record(torch.cuda.Stream())", False),
     "no wait for the last steps": ("last.synchronize()", "pass", False),
 }
 
@@ -208,6 +209,6 @@ def test_a_loop_template_broken_on_purpose_is_noticed(what: str) -> None:
 
 
 def test_a_wait_in_each_step_is_noticed_by_its_cost() -> None:
-    edit = replace_once("event.record()", "torch.cuda.synchronize()\n            event.record()")
+    edit = replace_once(RECORD, f"torch.cuda.synchronize()\n        {RECORD}")
     _, _, rate = figures(looped(setup(20.0, 5.0), edit=edit))
     assert rate < 0.9 * 32 / 20e-3
