@@ -143,6 +143,9 @@ def _absorb(source: SourceFile, node: Node, found: Fate) -> str:
             found.sums.add(target_key(parent.children[0]))
             return ""
         elif kind == "assign" and child is parent.children[-1]:
+            if _adds_to_itself(parent) and loops_around(parent):
+                found.sums.add(target_key(parent.children[0]))
+                return ""
             return _into_target(parent.children[0], node, found)
         elif kind == "return":
             found.returned.append(parent)
@@ -158,6 +161,14 @@ def _absorb(source: SourceFile, node: Node, found: Fate) -> str:
             return ""
         child = parent
     return ""
+
+
+def _adds_to_itself(assignment: Node) -> bool:
+    """Whether a statement is a sum written out: total = total + (end - start)."""
+    target, value = assignment.children[0], assignment.children[-1]
+    if value.kind != "binary" or len(value.children) != 2 or operator(value)[:1] != "+":
+        return False
+    return target_key(target) in {target_key(child) for child in value.children}
 
 
 def operator(node: Node) -> str:
@@ -852,6 +863,7 @@ _COUNTED = re.compile(
 )
 
 
+@remembered
 def passes_over_data(region: Region) -> bool:
     """Whether a loop inside the region goes through a data set: it uploads batch after batch."""
     for step in region.steps:
