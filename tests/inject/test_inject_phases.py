@@ -162,6 +162,45 @@ STEPS = {
             optimizer.step()
             #> other
         """,
+    "a loss that is read, and divided only before two backward passes": """
+        for x in loader:
+            if amp:
+                with autocast():
+                    #> forward
+                    output = model(x)
+                    loss = criterion(output)
+            else:
+                #> forward
+                output = model(x)
+                loss = criterion(output)
+            #> other
+            value = loss.item()
+            if amp:
+                loss /= 4
+                #> backward
+                loss_scaler(loss, optimizer)
+                #> other
+            else:
+                loss /= 4
+                #> backward
+                loss.backward()
+                #> optimizer
+                optimizer.step()
+                #> other
+        """,
+    "a profiler that steps": """
+        with torch.profiler.profile() as p:
+            for x in loader:
+                x = prepare(x)
+                #> forward
+                loss = model(x)
+                #> backward
+                loss.backward()
+                #> optimizer
+                optimizer.step()
+                #> other
+                p.step()
+        """,
     "a call of the accelerator between the loss and the backward pass": """
         for x in loader:
             #> forward

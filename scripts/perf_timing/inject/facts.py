@@ -29,6 +29,11 @@ class Facts:
         for fact in facts:
             self._by_kind[fact.kind].append(fact)
 
+    def without(self, kind: str, codes: set[str]) -> "Facts":
+        """The same facts, without those of a kind with one of the texts."""
+        kept = {**self._by_kind, kind: [f for f in self._by_kind[kind] if f.code not in codes]}
+        return Facts([fact for facts in kept.values() for fact in facts])
+
     def of(self, *kinds: str) -> list[Fact]:
         found = {(fact.start, fact.end): fact for kind in kinds for fact in self._by_kind[kind]}
         return [found[place] for place in sorted(found)]

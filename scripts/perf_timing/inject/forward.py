@@ -30,16 +30,21 @@ def ends(planner: Planner) -> list[tuple[ast.stmt, ast.stmt]]:
     """For each backward call, with its statement, the last statement that makes its loss.
 
     What stands between the two reads the loss, and is no part of the forward pass. A branch that
-    makes the loss is taken whole.
+    makes the loss is taken whole. Arithmetic on the loss (`loss /= 4`) counts only directly behind
+    what calls the model or a loss function.
     """
-    found = []
+    found: dict[ast.stmt, ast.stmt] = {}
     for backward, part in _slices(planner):
         start = planner.source.start(backward)
         before = [s for s in part if planner.source.start(s) < start]
+        calling = [s for s in before if any(isinstance(node, ast.Call) for node in ast.walk(s))]
         if before:
-            last = max(before, key=planner.source.start)
-            found.append((_whole_branch(planner, last, backward), backward))
-    return found
+            last = max(calling or before, key=planner.source.start)
+            while following := [s for s in before if planner.syntax.follows(last, s)]:
+                last = following[0]
+            whole = _whole_branch(planner, last, backward)
+            found.setdefault(whole, backward)
+    return list(found.items())
 
 
 def _whole_branch(planner: Planner, last: ast.stmt, backward: ast.stmt) -> ast.stmt:

@@ -63,11 +63,23 @@ def _decorator(node: ast.expr) -> str:
     return _name(node)
 
 
+def _profiler_steps(tree: ast.Module) -> set[str]:
+    """`p.step()` of `with torch.profiler.profile() as p`: no optimizer's."""
+    return {
+        f"{_name(item.optional_vars)}.step()"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.With)
+        for item in node.items
+        if item.optional_vars and re.search(r"(?i)profil", ast.unparse(item.context_expr))
+    }
+
+
 class Finder:
     """Finds the training loop of one file."""
 
     def __init__(self, source: Source, syntax: Syntax, facts: Facts) -> None:
-        self.source, self.syntax, self.facts = source, syntax, facts
+        self.source, self.syntax = source, syntax
+        self.facts = facts.without("optimizer-step", _profiler_steps(source.tree))
         self._node: dict[Fact, Node] = {}
         self.loops = [loop for loop in syntax.loops() if self._is_fact(loop)]
         self.compiled_as = self._find_compiled_names()
