@@ -363,3 +363,38 @@ def test_items_on_the_device_are_read_at_the_end_only(tmp_path: Path) -> None:
     )
     assert record["items"] > 0
     assert wall_s < 1.1 * 40 * 0.005
+
+
+@pytest.mark.parametrize("method", ["event", "sync"])
+def test_evaluation_in_the_body_is_left_out_of_the_device_time(method: str, tmp_path: Path) -> None:
+    record, wall_s, _ = simulate(
+        tmp_path,
+        """
+        op = simulated.kernel("step", 3_000.0, **quiet)
+        test_op = simulated.kernel("test", 40_000.0, **quiet)
+
+        def evaluate():
+            for batch in Loader(5, 0.004):
+                test_op()
+            torch.cuda.synchronize()
+
+        def loop():
+            for number, batch in enumerate(Loader(200)):  # loop
+                op()
+                if number % 40 == 39:
+                    evaluate()
+
+        wall(loop)
+        """,
+        *("--method", method, "--warmup-steps", "0"),
+    )
+    assert record["steps"] == 200
+    assert record["step_us"]["median_us"] == pytest.approx(3_000, rel=0.03)
+    late = record["period_us"]["samples_us"][1:]  # the first loads the kernel
+    assert max(late) < 4_000
+    aside = record["asides"]["evaluation"]
+    assert aside["n"] == 5
+    # Its first wait for data is hidden by steps that are still queued, where there are some.
+    assert aside["total_us"] == pytest.approx(5 * 5 * 40_000, rel=0.04)
+    assert record["wall_s"] + aside["total_us"] / 1e6 == pytest.approx(wall_s, rel=0.01)
+    assert record["items_per_s"] == pytest.approx(16 * 200 / record["wall_s"])

@@ -34,7 +34,8 @@ def build_parser() -> argparse.ArgumentParser:
         prog=PROGRAM,
         allow_abbrev=False,
         description="Insert timing into a PyTorch training script: step time, throughput, data"
-        " wait, per rank. Prints a unified diff; the file is changed only with --write.",
+        " wait, per rank. Evaluation and checkpoints count in no step. Prints a unified diff; the"
+        " file is changed only with --write.",
         epilog="Exit status: 0 done (--check: instrumented), 1 --check: not instrumented, 2 could"
         " not do it (one line on stderr says why, the file is as it was).",
     )
