@@ -1,6 +1,8 @@
 """Checks units against rules: one run of ast-grep, then the engine on the files that time."""
 
+import contextlib
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -8,10 +10,13 @@ from perf_timing.lint import astgrep, engine, evidence, facts
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.catalog import Pattern, Rule
 from perf_timing.lint.model import Finding, Fix, Span, Unit
+from perf_timing.lint.regions import TooManyRegionsError
 
 MAX_CHARACTERS = 8_000_000
 # What the engine takes on: it builds a tree of the code, at 0.15 ms and 4 KB a line.
 MAX_ENGINE_CHARACTERS = 600_000
+# Frames. C++ may nest deeper than Python's parser lets Python nest.
+_DEPTH = 5000
 
 
 @dataclass(frozen=True)
@@ -56,9 +61,12 @@ def check(
                 unchecked.append((unit, scan.failure))
                 continue
             try:
-                findings.update(_check_unit(unit, scan, chosen, helpers))
+                with _deeper():
+                    findings.update(_check_unit(unit, scan, chosen, helpers))
             except RecursionError:
                 unchecked.append((unit, "its code is nested too deeply"))
+            except TooManyRegionsError:
+                unchecked.append((unit, "one of its functions takes too many measurements"))
     ordered = sorted(findings, key=lambda f: (f.path, f.line, f.column, f.code, f.message))
     return CheckResult(tuple(ordered), tuple(unchecked), len(wanted))
 
@@ -77,6 +85,17 @@ def _groups(
     for (trees, _), group in groups.items():
         patterns = {rule.documents for _, chosen in group for rule in chosen if rule.documents}
         yield group, "\n---\n".join([*sorted(patterns), *([facts.documents()] if trees else [])])
+
+
+@contextlib.contextmanager
+def _deeper() -> Iterator[None]:
+    """Lets the walks over a tree go deeper than Python allows by default."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEPTH))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def _too_large(unit: Unit) -> str:

@@ -39,6 +39,14 @@ from perf_timing.lint.scopes import (
 )
 from perf_timing.lint.stopwatches import watches
 
+# Each region of a function is held against the whole of it; beyond this product a file takes
+# longer than ten seconds.
+_MOST_VISITS = 8_000_000
+
+
+class TooManyRegionsError(Exception):
+    """A function holds more measured regions than can be judged in bounded time."""
+
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
@@ -299,7 +307,10 @@ class Regions:
 
     @cached_property
     def all(self) -> list[Region]:
-        """Every region, in the order of their ends; each pair of readings once."""
+        """Every region, in the order of their ends; each pair of readings once.
+
+        Raises TooManyRegionsError.
+        """
         found: dict[tuple[int, int, int, int], Region] = {}
         for region in (*self._clock_regions(), *self._library_regions(), *self._event_regions()):
             region.steps = self._steps(region)
@@ -312,6 +323,8 @@ class Regions:
                 ),
                 region,
             )
+        if sum(len(region.scope.nodes) for region in found.values()) > _MOST_VISITS:
+            raise TooManyRegionsError
         self._mark_shown(found.values())
         return sorted(found.values(), key=lambda g: (g.end.start, g.start.start))
 
@@ -637,7 +650,7 @@ class Regions:
                 ):
                     for value in positional(node)[:3]:
                         function = self.scopes.callable_value(value, scope)
-                        if function is not None and not function.is_kernel:
+                        if function is not None and not _yields(function):
                             span = ((function.node.start - 1, function.node.end),)
                             region = Region("harness", function, node, node, node, node, span)
                             region.steps = self._steps(region)
@@ -860,6 +873,11 @@ class Regions:
             spans = ((record.end, body.end), (body.start, record.start))
             scope = self.scopes.scope_of(record)
             yield Region("event", scope, record, record, pair.call, pair.call, spans, carried=True)
+
+
+def _yields(function: Scope) -> bool:
+    """Whether a function runs on the device, or yields what is to be measured."""
+    return function.is_kernel or any(node.kind == "yield" for node in function.nodes)
 
 
 def _is_periodic(delta: Node, reset: Node) -> bool:

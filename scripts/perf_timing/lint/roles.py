@@ -289,8 +289,10 @@ class Roles:
         ):
             # A float().item() of a host value costs nothing; a device value was read before.
             return set()
-        if self._from_loader(function, scope):
-            return set()
+        if self._from_loader(function, scope) or re.search(
+            r"(^|_)(cpu|host)(_\w+)?\.", callee_text(node)
+        ):
+            return set()  # splits_cpu.tolist()
         roles = {READ}
         if short in ("cpu", "numpy", "asnumpy", "copy_to_host", "get"):
             roles.add(COPY)
@@ -472,6 +474,8 @@ class Roles:
         """
         if self._output_type(node) not in ("", "np", "pil", "numpy"):
             return False
+        if callee == "pipeline" and callee in self.scopes.imports:
+            return False  # it makes one
         if re.fullmatch(r"(self\.)?(\w+_)?(pipe|pipeline)(_\w+|\d+)?", callee):
             return True
         parent = node.parent

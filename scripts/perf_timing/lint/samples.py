@@ -827,7 +827,8 @@ def is_program(source: SourceFile, region: Region) -> bool:
         return True
     helpers = [s.helpers[0].short_name if s.helpers else "" for s in works(region)]
     if helpers and all(
-        re.match(r"(main(_.*)?|run_main|train|validate|evaluate|test)$", name) for name in helpers
+        re.match(r"(main(_.*)?|run_main|train|validate|evaluate|test|_bench_\w+)$", name)
+        for name in helpers
     ):
         return True
     calls = (n for n in region.scope.nodes if n.kind == "call" and region.holds(n))
@@ -836,7 +837,7 @@ def is_program(source: SourceFile, region: Region) -> bool:
     if _LONG_UNITS.search(_shown(source, region)):
         return True
     direct = any(s.works and not s.helpers and r.LIKELY not in s.roles for s in region.steps)
-    return not direct and bool(_RUN_TIME.search(source.intent(region)))
+    return not direct and not region.sample_loops and bool(_RUN_TIME.search(source.intent(region)))
 
 
 def is_progress(source: SourceFile, region: Region) -> bool:

@@ -35,6 +35,7 @@ _VALUES = frozenset(
     "get read elapsed diff value seconds second sec ms us millis millisecs milliseconds duration"
     " lap average print show report total in to since".split()
 )
+_NOTES = frozenset({"update", "set", "add", "log", "mark", "record", "report"})  # of a time
 _WATCH = re.compile(r"timer|watch|chrono|clock|^time$|^ti[ck]k?$|^to[ck]k?$", re.IGNORECASE)
 _NO_WATCH = re.compile(
     r"event|profil|nvtx|range|graph|capture|thread|server|stream|session|trace", re.IGNORECASE
@@ -147,7 +148,7 @@ def _use(start: _Call, later: list[_Call], scope: Scope, scopes: Scopes) -> Watc
     called = callee_text(start.node) if start.node.kind == "call" else ""
     given = [a.text for call in (start, stop) for a in positional(call.node)]
     about = " ".join((called, start.subject, _declared(scopes, start), *given))
-    on_device = "EventRecord" in shown or ".record(" in shown
+    on_device = bool(re.search(r"EventRecord|\.record\(|record_event\(|\bEvent\(", shown))
     if not shown and "sdk" not in about:
         on_device = bool(_ON_DEVICE.search(about))
     return Watch(start.node, stop.node, value.node, scope, on_device)
@@ -158,7 +159,7 @@ def _classify(node: Node) -> _Call | None:
     name = last_segment(callee)
     words = _words(name)
     verb = _verb(words)
-    if not verb:
+    if not verb or (verb != "value" and words[0] in _NOTES):
         return None
     receiver = squeeze(callee)[: -len(name)].rstrip(".:->") if name != callee else ""
     method = bool(receiver) and "::" not in callee

@@ -167,7 +167,7 @@ TENSOR_VERBS = frozenset(
 HOUSEKEEPING = re.compile(
     r"^(set|get|reset|update|register|add|remove|enable|disable|load|save|is|has|next|list|find"
     r"|export|configure|log|count|close|release|alloc|allocate|start|stop)_(?!params$)\w*[a-z0-9]$"
-    r"|^(decrement|increment|manual_seed|num(ber_of)?_\w+)$"
+    r"|^(decrement|increment|manual_seed|num(ber_of)?_\w+|setup_\w+|start|stop|shutdown)$"
 )
 MAKES_DATA = re.compile(
     r"^(get|load|build|create|make|prepare)_\w*(loader|dataset|tokenizer|config|args|info)s?$"

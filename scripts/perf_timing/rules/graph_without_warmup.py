@@ -150,6 +150,8 @@ def _replays(source: SourceFile) -> Iterator[Report]:
             continue
         if not samples.is_benchmark(source, region):
             continue
+        if re.search(r"estimat|probe", source.intent(region), re.IGNORECASE):
+            continue
         before = [
             s
             for s in source.flow.steps(region.scope)

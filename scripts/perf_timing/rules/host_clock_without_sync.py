@@ -151,7 +151,12 @@ def _waits_with(region: Region, name: str) -> bool:
 
 def _left(source: SourceFile, region: Region) -> Step | None:
     if region.hooked:
-        waits = any(s.waits for s in region.steps) or _FOREIGN_HOOKS.search(source.tree.text)
+        remains = re.search(r"remaining|(^|_)eta(_|$)", region.scope.node.text, re.IGNORECASE)
+        waits = (
+            bool(remains)
+            or any(s.waits for s in region.steps)
+            or _FOREIGN_HOOKS.search(source.tree.text)
+        )
         return None if waits else Step(region.start, region.start, frozenset(), 0)
     left = source.left_running(region)
     if left is not None and _appends(region, left):

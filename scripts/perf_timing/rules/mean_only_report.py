@@ -77,7 +77,9 @@ from perf_timing.lint.scopes import (
     callee_text,
     last_segment,
     loops_around,
+    positional,
     squeeze,
+    target_key,
 )
 
 CODE = "TIM303"
@@ -132,10 +134,24 @@ def _spread_beside(source: SourceFile, value: samples.Fate, scope: Scope) -> boo
     """Whether a spread of the same samples is reported: of a list of them, or by the formula."""
     for name in value.lists:
         applied = samples.reducers(source, name, scope)
+        for made in _made_of(name, scope):
+            applied |= samples.reducers(source, made, scope)
         if any(samples.SPREAD.search(a) or samples.ROBUST.search(a) for a in applied - {"min"}):
             return True
     text = squeeze(scope.node.text) if value.lists else ""
     return bool(re.search(r"\((\w+)-\w+\)\*\*2for\1in", text))  # (x - mean) ** 2 for x in
+
+
+def _made_of(name: str, scope: Scope) -> list[str]:
+    """Arrays of the same samples: t = torch.tensor(times)."""
+    return [
+        target_key(node.children[0])
+        for node in scope.nodes
+        if node.kind == "assign"
+        and node.children[-1].kind == "call"
+        and re.search(r"(tensor|array|Series)$", callee_text(node.children[-1]))
+        and any(squeeze(a.text) == name for a in positional(node.children[-1]))
+    ]
 
 
 def _running(region: Region, mean: Node) -> bool:

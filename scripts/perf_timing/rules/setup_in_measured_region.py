@@ -88,6 +88,8 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if region.end.line - region.start.line > _CLOSE_LINES or _subtracted(source, region):
             continue
+        if region.kind != "harness" and samples.is_program(source, region):
+            continue
         if region.cumulative or re.search(
             r"estimat|probe|calib", source.intent(region), re.IGNORECASE
         ):

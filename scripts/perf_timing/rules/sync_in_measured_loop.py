@@ -117,6 +117,8 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if samples.means_first(source, region) or _warms_up(region):
             continue
+        if samples.is_program(source, region):
+            continue
         if source.flow.host_only(region.end, region.scope):
             continue
         found = [*_in_window(source, region), *_per_sample(source, region)]
