@@ -413,6 +413,8 @@ class Roles:
     def _compute(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
         head = full.partition(".")[0]
         function = node.children[0]
+        if callee == "pipeline" and callee in self.scopes.imports:
+            return set()  # transformers.pipeline("task") makes one
         if callee[:1] in "\"'" or (short in words.READ_NAMES and "(" in callee):
             return set()  # a method of a literal text; a read of what is on the host
         if "[" in callee and callee.endswith("]") and self._is_kernel_launch(node):
@@ -474,8 +476,6 @@ class Roles:
         """
         if self._output_type(node) not in ("", "np", "pil", "numpy"):
             return False
-        if callee == "pipeline" and callee in self.scopes.imports:
-            return False  # it makes one
         if re.fullmatch(r"(self\.)?(\w+_)?(pipe|pipeline)(_\w+|\d+)?", callee):
             return True
         parent = node.parent

@@ -191,7 +191,7 @@ HOST_METHODS = frozenset(
     " cpu half float bfloat16 contiguous query set_device load_state_dict compile buffers"
     " update put add"
     " expand_as view_as reshape_as insert push setdefault pop remove index count log get"
-    " copy set register write send collect".split()
+    " copy set register write send collect enumerate plan".split()
 )
 HOST_MODULES = frozenset(
     "os sys json math random re subprocess requests pickle logging time datetime collections"
