@@ -175,7 +175,8 @@ class SourceFile:
                 return [_text_before(parent.parent, parent)]
             if parent is statement:
                 break
-        strings = [c for c in statement.walk() if c.kind == "string" and len(c.text) < 80]
+        most = 160 if self.language == "cuda" else 80
+        strings = [c for c in statement.walk() if c.kind == "string" and len(c.text) < most]
         before = [c for c in strings if c.end <= place.start]
         if (
             len(strings) > 1

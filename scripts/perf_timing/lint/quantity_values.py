@@ -69,6 +69,9 @@ def _rescaled(node: Node) -> bool:
     return bool(re.fullmatch(r"10{3,}(\.0*)?|1(\.0*)?e-?\d+|0?\.0{2,}1", other.text))
 
 
+_SECONDS_MEMBER = re.compile(r"\bduration<\s*(?:float|double)\s*>\s+(\w+_)\s*[;={]")
+
+
 @dataclass(frozen=True)
 class Problem:
     """A contradiction at `node`.
@@ -126,6 +129,8 @@ class Values:
         self._macros = macros_of(scopes)
         self._globals: dict[str, Value] = {}
         self._types = types_of(scopes) if self.cpp else {}
+        # Members of C++ classes that hold durations in seconds, often declared behind their use.
+        self._members = frozenset(_SECONDS_MEMBER.findall(scopes.tree.text) if self.cpp else ())
         self._without_string: set[int] = set()  # sums that are known to hold none
 
     # Expressions
@@ -488,6 +493,8 @@ class Values:
             self._bind_parts(target, found, frame)
             return
         key = key_of(target)
+        if isinstance(found, Quantity) and found.kind == "duration" and key in self._members:
+            found = time_sources.duration(0.0, source or target)
         if isinstance(found, Quantity) and found.kind == "duration" and key in frame.types:
             exponent = frame.types[key]
             found = None if exponent is None else time_sources.duration(exponent, source or target)

@@ -759,7 +759,8 @@ class Roles:
             or "." in callee
             or "->" in callee
             or re.search(
-                r"_cast$|check|print|free|alloc|init|copy|compare|verify|^(dim3|min|max"
+                r"_cast$|check|print|free|alloc|init|copy|compare|verify|create|destroy|setup"
+                r"|descr|handle|buffer_?size|^(dim3|min|max"
                 r"|sizeof|make_\w+)$",
                 callee,
                 re.IGNORECASE,

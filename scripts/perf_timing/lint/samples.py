@@ -495,7 +495,7 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
     if _guarded(region.delta) or _guarded(region.end):
         return True
     value = fate(source, region)
-    if any(_reset(source, name, region) for name in value.sums):
+    if any(_reset(source, name, region) for name in value.sums) or _keeps_least(source, region):
         return True
     scope = source.scopes.scope_of(region.delta)
     for name in value.lists:
@@ -515,6 +515,17 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
         for n in region.scope.nodes
     )
     return bool(returned) and _robust_callers(source, region.scope)
+
+
+def _keeps_least(source: SourceFile, region: Region) -> bool:
+    """Whether the shortest sample is kept: if (rep == 0 || best > ms) best = ms."""
+    loops = loops_around(region.delta)
+    return any(
+        re.search(r"min|best|fastest|shortest|least", target_key(node.children[0]), re.IGNORECASE)
+        and any(p.kind == "if" and re.search(r"[<>]", p.children[0].text) for p in node.ancestors())
+        for node in region.scope.nodes
+        if loops and node.kind == "assign" and loops[0].start < node.start < loops[0].end
+    )
 
 
 def _reset(source: SourceFile, name: str, region: Region) -> bool:
@@ -801,7 +812,7 @@ _RUN_TIME = re.compile(
     r"|execution took|wall[ _-]?(clock[ _-]?)?time|end[ _-]?(to|2)[ _-]?end"
     r"|total[ _]*(run|elapsed|train\w*|eval\w*|processing|wall)?[ _-]*(time|duration|seconds)"
     r"|(training|quanti[sz]ation|calibration|evaluation|run)[ _]*(time|duration|completed|took)"
-    r"|run_?time(?![a-z])|time_to_train",
+    r"|run_?time(?![a-z])|time_to_train|(?<![a-z])(whole|entire)(?![a-z])|time elapsed",
     re.IGNORECASE,
 )
 _LONG_UNITS = re.compile(

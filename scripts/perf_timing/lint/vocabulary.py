@@ -80,6 +80,7 @@ PIPELINE = re.compile(r"\bpipeline\(\s*[\"']|Pipeline\w*(\.from_\w+)?\(")
 WAIT_NAME = re.compile(
     r"(?<!a)sync(hronize)?(?=$|_|s?\b|[A-Z0-9]|hronized?)|synchroni[sz]e|^block_until_ready$"
     r"|^wait_device_ops$|^wait_for_everyone$|^barrier$|^rendezvous$|^device_barrier$"
+    r"|^complete_\w*ops?$|^wait_(?!stream|event|until|time|list|queue|s$|ms$)\w+$"
     r"|^effects_barrier$|^wait_event_complete$|^waitall$|^wait_until_finished$|^flush_and_wait$",
 )
 NO_WAIT_NAME = re.compile(
@@ -241,7 +242,7 @@ COMPILERS_CPP = re.compile(
 )
 
 INTENT_NOT_GPU = re.compile(
-    r"launch|enqueue|dispatch|(?<![a-z])host(?!name)|(?<![a-z])cpu(?![a-z])|overhead"
+    r"launch|enqueue|dispatch|(?<![a-z])host(?!name)|(?<![a-z])cpu(_?time\w*)?(?![a-z])|overhead"
     r"|submit|compil|(?<![a-z])load(?!er)"
     r"|(?<![a-z])loading|setup|(?<![a-z])init(?![a-z])|initiali[sz]|(?<![a-z])build"
     r"|download|tokeni|(?<![a-z])data_?time|(?<![a-z])io_?time|preprocess|pre_process"

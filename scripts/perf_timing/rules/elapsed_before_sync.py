@@ -180,7 +180,15 @@ def _waited_elsewhere(source: SourceFile, pair: Pair, recorder: Scope) -> bool:
     ]
     if users:
         return all(_between_calls(source, pair, user, recorder) for user in users)
-    return _mentioned(source, pair)
+    return _mentioned(source, pair) or _demands_wait(pair.scope)
+
+
+def _demands_wait(reader: Scope) -> bool:
+    """Whether the function that reads the time says that its caller has to synchronize first."""
+    body = reader.body
+    head = body.text[:600] if body is not None else ""
+    text = re.match(r"\s*[rbu]*(\"\"\"|''').*?\1", head, re.DOTALL)
+    return text is not None and re.search(r"sync|complete", text[0], re.IGNORECASE) is not None
 
 
 def _calls(source: SourceFile, scope: Scope, target: Scope) -> list[int]:

@@ -141,7 +141,8 @@ class _Paths:
             return self._try(node, stack, base)
         if node.kind == "return":
             self._calls(node, stack)
-            self._leave(node, stack)
+            if not _ends_program(node):
+                self._leave(node, stack)
             return None
         if node.kind == "jump" and node.text != "pass":
             self._leave(node, stack[base:])
@@ -249,3 +250,11 @@ def _result_of(push: Node) -> str:
     if parent is not None and parent.kind in ("assign", "init") and parent.children:
         return squeeze(parent.children[0].text).removeprefix("this->")
     return ""
+
+
+def _ends_program(node: Node) -> bool:
+    """Whether a return gives an error back from main() in C++: the process ends with it."""
+    if node.tree.language != "cuda" or not re.match(r"return\s*(-|[1-9]|EXIT_FAIL)", node.text):
+        return False
+    function = next((p for p in node.ancestors() if p.kind == "function"), None)
+    return function is not None and re.search(r"\bmain\s*\(", function.text[:80]) is not None
