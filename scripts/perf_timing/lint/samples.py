@@ -750,6 +750,19 @@ def makes_product(source: SourceFile, region: Region) -> bool:
 
 
 @remembered
+_ENGINE = re.compile(r"(^|[._])(llm|engine|llm_engine|server)\.(generate|chat|encode|embed|score)$")
+
+
+def serves_requests(source: SourceFile, region: Region) -> bool:
+    """Whether an engine that warms up by itself gets many requests at once: its throughput."""
+    steps = works(region)
+    return (
+        source.language == "python"
+        and bool(steps)
+        and all(s.node.kind == "call" and _ENGINE.search(callee_text(s.node)) for s in steps)
+    )
+
+
 def only_asserted(source: SourceFile, region: Region) -> bool:
     """Whether a test compares the samples one by one, so that there is no figure."""
     value = fate(source, region)

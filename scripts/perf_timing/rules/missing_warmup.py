@@ -123,6 +123,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.is_progress(source, region) or samples.serves(source):
         return False
+    if samples.serves_requests(source, region):
+        return False
     if samples.passes_over_data(region) or samples.samples_data(region):
         return False
     if samples.makes_product(source, region):

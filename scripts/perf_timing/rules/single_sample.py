@@ -118,6 +118,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.is_progress(source, region) or samples.serves(source):
         return False
+    if samples.serves_requests(source, region):
+        return False
     if samples.makes_product(source, region):
         return False
     return not _repeated(source, region.scope, 0)
