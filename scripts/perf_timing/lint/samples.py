@@ -749,7 +749,6 @@ def makes_product(source: SourceFile, region: Region) -> bool:
     )
 
 
-@remembered
 _ENGINE = re.compile(r"(^|[._])(llm|engine|llm_engine|server)\.(generate|chat|encode|embed|score)$")
 
 
@@ -763,6 +762,7 @@ def serves_requests(source: SourceFile, region: Region) -> bool:
     )
 
 
+@remembered
 def only_asserted(source: SourceFile, region: Region) -> bool:
     """Whether a test compares the samples one by one, so that there is no figure."""
     value = fate(source, region)
