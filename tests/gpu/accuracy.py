@@ -48,11 +48,11 @@ def rendered(operation: Operation, scenario: str, cache: str, folder: Path) -> d
     path.write_text(engine.render(scenarios.load_all()[scenario], chosen), encoding="utf-8")
     (folder / "record.json").unlink(missing_ok=True)
     output, errors = io.StringIO(), io.StringIO()
+    script = {"__name__": "__main__", "__file__": str(path)}
     begin = time.perf_counter()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         try:
-            code = compile(path.read_text(encoding="utf-8"), str(path), "exec")
-            exec(code, {"__name__": "__main__", "__file__": str(path)})
+            exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), script)
         except SystemExit:
             pass
         except RuntimeError as error:
@@ -61,7 +61,9 @@ def rendered(operation: Operation, scenario: str, cache: str, folder: Path) -> d
     if not (folder / "record.json").exists():
         return {"stopped": errors.getvalue().strip()[-300:], "took_s": took_s}
     record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
-    return {**record, "took_s": took_s}
+    flush = truth_kit.flush_function() if cache == "cold" else None
+    truth = truth_kit.cupti_us(script["_call"], flush, _truth_count(script["_call"]))
+    return {**record, "took_s": took_s, "truth_us": truth["busy_us"]}
 
 
 def _do_bench(call: Callable[[], Any]) -> float:
@@ -87,35 +89,6 @@ def _cupyx(call: Callable[[], Any]) -> float:
     import cupyx.profiler
 
     return 1e6 * statistics.median(cupyx.profiler.benchmark(call, n_repeat=100).gpu_times[0])
-
-
-def _cuda_bench(call: Callable[[], Any]) -> dict[str, float]:
-    """nvbench's Python form: its flushed measurement and its batch, each at its defaults."""
-    from cuda import bench
-
-    if not _BENCHED:  # nothing can be registered once something has run
-        bench.register(_benched)
-    _BENCHED[:] = [call]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "bench.json")
-        bench.run_all_benchmarks([sys.argv[0], "--quiet", "--json", str(path)])
-        states = json.loads(path.read_text(encoding="utf-8"))["benchmarks"][0]["states"]
-    found = {one["tag"]: one["data"][0].get("value") for one in states[0]["summaries"]}
-    tags = {"cold": "nv/cold/time/gpu/mean", "warm": "nv/batch/time/gpu/mean"}
-    return {cache: 1e6 * float(found[tag]) for cache, tag in tags.items() if tag in found}
-
-
-_BENCHED: list[Callable[[], Any]] = []
-
-
-def _benched(state: Any) -> None:
-    import torch
-
-    def launch(on: Any) -> None:
-        with torch.cuda.stream(torch.cuda.ExternalStream(on.get_stream().addressof())):
-            _BENCHED[0]()
-
-    state.exec(launch)
 
 
 def _cutlass_benchmark(call: Callable[[], Any]) -> float:
@@ -160,32 +133,36 @@ PEERS: dict[str, tuple[Callable[[Callable[[], Any]], Any], str]] = {
     "do_bench_cudagraph": (_do_bench_cudagraph, "warm"),
     "torch.utils.benchmark": (_torch_benchmark, "warm"),
     "cupyx benchmark": (_cupyx, "warm"),
-    "cuda.bench": (_cuda_bench, "both"),
     "cutlass.testing": (_cutlass_benchmark, "warm"),
     "seed simple": (_seed_simple, "warm"),
     "seed detailed": (_seed_detailed, "warm"),
 }
 
 
-RECORDS: list[dict[str, Any]] = []  # as the rendered scripts wrote them
+RECORDS: list[dict[str, Any]] = []  # as the rendered scripts wrote them, not yet in the file
 
 
 def truths(operation: Operation) -> dict[str, dict[str, Any]]:
     """What CUPTI says, warm and cold, in the thermal state that a short run of calls makes."""
+    call, flush = truth_kit.load(operation), truth_kit.flush_function()
+    count = _truth_count(call)
+    return {
+        "warm": truth_kit.cupti_us(call, None, count),
+        "cold": truth_kit.cupti_us(call, flush, count),
+    }
+
+
+def _truth_count(call: Callable[[], Any]) -> int:
+    """Calls to take the truth of, after a fifth of a second of them."""
     import torch
 
-    call, flush = truth_kit.load(operation), truth_kit.flush_function()
     begin = time.perf_counter()
     calls = 0
     while time.perf_counter() - begin < 0.2:
         call()
         calls += 1
         torch.cuda.synchronize()
-    count = max(5, min(60, calls // 4))
-    return {
-        "warm": truth_kit.cupti_us(call, None, count),
-        "cold": truth_kit.cupti_us(call, flush, count),
-    }
+    return max(5, min(60, calls // 4))
 
 
 def rows_of(operation: Operation, chosen: set[str], peers: bool, folder: Path) -> list[dict]:
@@ -199,7 +176,9 @@ def rows_of(operation: Operation, chosen: set[str], peers: bool, folder: Path) -
             if chosen and scenario not in chosen:
                 continue
             record = rendered(operation, scenario, cache, folder)
-            rows.append(_row(operation, scenario, cache, record, truth_us[cache]["busy_us"]))
+            # Its own tensors: where they lie changes what a short cold call takes by 10 %.
+            own_us = record.get("truth_us", truth_us[cache]["busy_us"])
+            rows.append(_row(operation, scenario, cache, record, own_us))
             RECORDS.append({key: record[key] for key in record if key != "device"})
             gc.collect()
             torch.cuda.empty_cache()
@@ -217,6 +196,46 @@ def rows_of(operation: Operation, chosen: set[str], peers: bool, folder: Path) -
             record = {"summary": {"median_us": figure}, "took_s": took_s}
             rows.append(_row(operation, name, state, record, truth_us[state]["busy_us"]))
     return rows
+
+
+def cuda_bench_rows(names: set[str]) -> list[dict[str, Any]]:
+    """nvbench's Python form, flushed and in a batch, at its defaults; it runs once a process."""
+    from cuda import bench
+
+    chosen = [one for one in truth_kit.OPERATIONS if one.name in names]
+    calls = {f"op_{index}": truth_kit.load(one) for index, one in enumerate(chosen)}
+    truth_us = [truths(one) for one in chosen]
+    for name, call in calls.items():
+        bench.register(_benched(name, call))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "bench.json")
+        begin = time.perf_counter()
+        bench.run_all_benchmarks([sys.argv[0], "--quiet", "--json", str(path)])
+        took_s = (time.perf_counter() - begin) / max(1, len(chosen))
+        found = json.loads(path.read_text(encoding="utf-8"))["benchmarks"]
+    states = {one["name"]: one["states"][0]["summaries"] for one in found}
+    rows = []
+    for operation, name, truth in zip(chosen, calls, truth_us, strict=True):
+        tags = {one["tag"]: one["data"][0].get("value") for one in states[name]}
+        for cache, tag in (("cold", "nv/cold/time/gpu/mean"), ("warm", "nv/batch/time/gpu/mean")):
+            if tag in tags:
+                record = {"summary": {"median_us": 1e6 * float(tags[tag])}, "took_s": took_s}
+                rows.append(_row(operation, "cuda.bench", cache, record, truth[cache]["busy_us"]))
+    return rows
+
+
+def _benched(name: str, call: Callable[[], Any]) -> Callable[[Any], None]:
+    import torch
+
+    def launch(on: Any) -> None:
+        with torch.cuda.stream(torch.cuda.ExternalStream(on.get_stream().addressof())):
+            call()
+
+    def measured(state: Any) -> None:
+        state.exec(launch)
+
+    measured.__name__ = name
+    return measured
 
 
 def _row(
@@ -292,6 +311,7 @@ def main() -> int:
     parser.add_argument("--scenarios", default="")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so long")
+    parser.add_argument("--cuda-bench", default="", help="names of operations for cuda.bench")
     options = parser.parse_args()
     wanted = tuple(part for part in options.ops.split(",") if part)
     chosen = {part for part in options.scenarios.split(",") if part}
@@ -308,13 +328,23 @@ def main() -> int:
             fresh = rows_of(operation, chosen, not options.no_peers, Path(folder))
             rows += fresh
             print("\n".join(show(row) for row in fresh), flush=True)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "accuracy.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
-    with gzip.open(options.out / "records.jsonl.gz", "wt", encoding="utf-8") as file:
-        file.writelines(json.dumps(record) + "\n" for record in RECORDS)
-    text = "\n\n".join(f"{cache}:\n\n{table(rows, cache)}" for cache in ("warm", "cold"))
-    (options.out / "accuracy.md").write_text(text + "\n", encoding="utf-8")
+            write(options.out, rows)
+    if options.cuda_bench:
+        fresh = cuda_bench_rows(set(options.cuda_bench.split(",")))
+        print("\n".join(show(row) for row in fresh), flush=True)
+        write(options.out, rows + fresh)
     return 0
+
+
+def write(out: Path, rows: list[dict[str, Any]]) -> None:
+    """Everything so far: a run that is cut short keeps what it has measured."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "accuracy.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    with gzip.open(out / "records.jsonl.gz", "at", encoding="utf-8") as file:
+        file.writelines(json.dumps(record) + "\n" for record in RECORDS)
+    RECORDS.clear()
+    text = "\n\n".join(f"{cache}:\n\n{table(rows, cache)}" for cache in ("warm", "cold"))
+    (out / "accuracy.md").write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

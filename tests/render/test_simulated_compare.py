@@ -65,6 +65,15 @@ def test_three_percent_are_found_in_noise(seed: int) -> None:
     assert pair(compared("20.0", "20.6", **noise))["verdict"] == "slower"
 
 
+def test_the_interval_of_equal_versions_holds_one_though_captures_differ() -> None:
+    held = 0
+    for seed in range(12):
+        found = pair(compared("20.0", "20.0", graph_spread=0.001, seed=seed))
+        assert found["verdict"] == "same"
+        held += found["ratio_ci95_low"] <= 1 <= found["ratio_ci95_high"]
+    assert held >= 10  # 97 % of the time
+
+
 @pytest.mark.parametrize(("second", "verdict"), [("100.0", "same"), ("103.0", "slower")])
 def test_a_clock_that_falls_meanwhile_does_not_change_the_verdict(
     second: str, verdict: str
@@ -141,7 +150,7 @@ def test_without_a_gpu_one_line_and_status_2() -> None:
 SEQUENTIAL = """
 
 def _one_after_the_other(timers):
-    columns = {name: [timer() for _ in range(200)] for name, timer in timers.items()}
+    columns = {name: [timer(0) for _ in range(200)] for name, timer in timers.items()}
     return [{name: columns[name][i] for name in columns} for i in range(200)]
 
 

@@ -656,3 +656,15 @@ def test_a_minimal_template_broken_on_purpose_fails(what: str) -> None:
     code = minimal(scenario, f"simulated.kernel('k', {us})")
     assert minimal_complaints(code, us, 0.16, **world) == []
     assert minimal_complaints(replace_once(old, new)(code), us, 0.16, **world) != []
+
+
+@pytest.mark.parametrize("scenario", ALL)
+@pytest.mark.parametrize("us", [5.0, 11.7, 60.0])
+def test_the_interval_holds_the_true_time(scenario: str, us: float) -> None:
+    held = 0
+    for seed in range(8):
+        noise = {"jitter": 0.01, "graph_spread": 0.0003, "seed": seed}
+        summary = measured(scenario, f"simulated.kernel('k', {us})", **noise).record["summary"]
+        held += summary["ci95_low_us"] <= us <= summary["ci95_high_us"]
+        assert summary["ci95_high_us"] - summary["ci95_low_us"] < 0.01 * us + 0.25
+    assert held >= 7  # 95 % of the time

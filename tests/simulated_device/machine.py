@@ -62,6 +62,7 @@ class Capture:
     streams: list[Stream] = field(default_factory=list)
     plans: dict[Any, Any] = field(default_factory=dict)
     uploaded: bool = False
+    scale: float = 1.0  # of its nodes' times
 
 
 @dataclass
@@ -461,6 +462,8 @@ class Machine:
         if unjoined:
             raise RuntimeError(CAPTURE_UNJOINED)
         self.host(50.0 + self.model.graph_instantiate_us_per_node * len(capture.nodes))
+        if self.model.graph_spread:
+            capture.scale = 1.0 + self.rng.gauss(0.0, self.model.graph_spread)
 
     # --- graph replay ---------------------------------------------------------------------------
     def _plan(self, graph: Capture) -> tuple[list[tuple[float, float]], float]:
@@ -505,7 +508,7 @@ class Machine:
             graph.uploaded = True
             begin += self.model.graph_upload_us
         self._begin_load(begin)
-        scale = self.model.boost_mhz / self.sm_mhz()
+        scale = graph.scale * self.model.boost_mhz / self.sm_mhz()
         if self.trace is None:
             end = begin + self._noisy_total(spans, total) * scale
         else:

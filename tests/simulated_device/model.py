@@ -59,6 +59,7 @@ class DeviceModel:
     graph_min_period_us: float = 1.3
     graph_start_us: float = 3.0
     graph_upload_us: float = 100.0  # in the first replay only
+    graph_spread: float = 0.0  # by which captures of the same call differ
     event_us: float = 1.25
     event_kernel_us: float = 1.4
     event_resolution_us: float = 0.032
