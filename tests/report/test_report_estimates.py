@@ -219,3 +219,13 @@ def test_too_few_samples_leave_a_ratio_without_interval() -> None:
     ratio = ratio_of_medians([1.0, 1.0, 1.0], [2.0] * 10)
     assert ratio.value == 2.0
     assert ratio.interval is None
+
+
+def test_an_interval_is_as_wide_as_the_doubt_about_what_was_subtracted() -> None:
+    values = [10.0 + 0.1 * (i % 5) for i in range(40)]
+    plain, wide = median_ci95(values), median_ci95(values, 0.2)
+    assert plain and wide
+    assert (wide.low, wide.high) == pytest.approx((plain.low - 0.2, plain.high + 0.2))
+    sure, unsure = ratio_of_medians(values, values), ratio_of_medians(values, values, (0.2, 0.2))
+    assert sure.interval and unsure.interval
+    assert unsure.interval.low < sure.interval.low - 0.02

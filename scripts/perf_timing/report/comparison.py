@@ -92,7 +92,8 @@ def _trust(record: Record) -> tuple[list[str], list[str]]:
 
 def _ratio(baseline: Record, candidate: Record, scale: float) -> tuple[Ratio | None, list[str]]:
     try:
-        ratio = ratio_of_medians(baseline.samples_us, candidate.samples_us)
+        doubts_us = baseline.doubt_us, candidate.doubt_us
+        ratio = ratio_of_medians(baseline.samples_us, candidate.samples_us, doubts_us)
     except ValueError:
         return None, ["a median of zero has no ratio"]
     if ratio.interval is None:

@@ -81,7 +81,7 @@ def median(samples: Sequence[float]) -> float:
     return quantile(sorted(samples), 0.5)
 
 
-def summarize(samples: Sequence[float]) -> Summary:
+def summarize(samples: Sequence[float], doubt_us: float = 0.0) -> Summary:
     """Every figure that a report shows; raises ValueError without samples."""
     ordered = sorted(samples)
     low, high = quantile(ordered, 0.25), quantile(ordered, 0.75)
@@ -91,7 +91,7 @@ def summarize(samples: Sequence[float]) -> Summary:
     return Summary(
         n=len(ordered),
         median=quantile(ordered, 0.5),
-        ci95=median_ci95(samples),
+        ci95=median_ci95(samples, doubt_us),
         mean=mean,
         std=math.sqrt(square / (len(ordered) - 1)) if len(ordered) > 1 else 0.0,
         minimum=ordered[0],
@@ -103,10 +103,11 @@ def summarize(samples: Sequence[float]) -> Summary:
     )
 
 
-def median_ci95(samples: Sequence[float]) -> Interval | None:
+def median_ci95(samples: Sequence[float], doubt_us: float = 0.0) -> Interval | None:
     """95 % interval of the median of samples given in the order of measurement.
 
-    Never narrower than the interval for independent samples, nor than the resolution of the clock
+    Wider by `doubt_us`, to within which is known what was subtracted from all of them. Never
+    narrower than the interval for independent samples, nor than the resolution of the clock
     that took them. None below MIN_SAMPLES_FOR_INTERVAL, and where the samples drift so much that
     their whole range does not hold the median with that confidence.
     """
@@ -118,8 +119,8 @@ def median_ci95(samples: Sequence[float]) -> Interval | None:
     if rank < 1 and n >= SAMPLES_THAT_SHOW_DRIFT:
         return None
     rank = max(rank, 1)
-    half_step = resolution(ordered) / 2
-    return Interval(ordered[rank - 1] - half_step, ordered[n - rank] + half_step)
+    beyond = resolution(ordered) / 2 + doubt_us
+    return Interval(ordered[rank - 1] - beyond, ordered[n - rank] + beyond)
 
 
 def _independent_rank(n: int) -> int:
@@ -172,7 +173,11 @@ def resolution(ordered: Sequence[float]) -> float:
     return min(gaps)
 
 
-def ratio_of_medians(baseline: Sequence[float], candidate: Sequence[float]) -> Ratio:
+def ratio_of_medians(
+    baseline: Sequence[float],
+    candidate: Sequence[float],
+    doubts_us: tuple[float, float] = (0.0, 0.0),
+) -> Ratio:
     """Median of `candidate` over that of `baseline`, both in us and in the order of measurement.
 
     Raises ValueError where a median is zero: such a time has no ratio.
@@ -180,7 +185,7 @@ def ratio_of_medians(baseline: Sequence[float], candidate: Sequence[float]) -> R
     below, above = median(baseline), median(candidate)
     if below < _NO_TIME_US or above < _NO_TIME_US:
         raise ValueError("a ratio needs medians above zero")
-    first, second = median_ci95(baseline), median_ci95(candidate)
+    first, second = median_ci95(baseline, doubts_us[0]), median_ci95(candidate, doubts_us[1])
     if first is None or second is None or min(first.low, second.low) < _NO_TIME_US:
         return Ratio(above / below, None)
     middle = math.log(above / below)

@@ -48,7 +48,7 @@ def _record(record: Record) -> dict[str, Any]:
         ]
         return shown
     if record.kind == "op":
-        shown["summary"] = _summary(summarize(record.samples_us))
+        shown["summary"] = _summary(summarize(record.samples_us, record.doubt_us))
         shown["gb_per_s"] = throughput(data, "gb_per_s")
         shown["tflop_per_s"] = throughput(data, "tflop_per_s")
         return shown

@@ -35,6 +35,7 @@ class _Series:
     clock: list[tuple[float, float]] = field(default_factory=list)
     main: bool = True
     colour: str = ""
+    doubt_us: float = 0.0
 
 
 def draw(records: Sequence[Record], comparisons: Sequence[Comparison], form: str) -> bytes:
@@ -108,7 +109,7 @@ def _series(record: Record) -> list[_Series]:
         return found + ([_Series(name, wait["samples_us"], main=False)] if wait else [])
     clock = [(point[0], point[1]) for point in record.data.get("clock_trace") or ()]
     times = record.data.get("sample_time_s")
-    return [_Series(record.label, record.samples_us, times, clock)]
+    return [_Series(record.label, record.samples_us, times, clock, doubt_us=record.doubt_us)]
 
 
 def _fits(times_s: list[float] | None, variant: Any) -> bool:
@@ -188,7 +189,7 @@ def _draw_distribution(panel: Any, series: Sequence[_Series], unit: str, scale: 
         step = max(1, len(ordered) // _MOST_POINTS)
         values = [value / scale for value in ordered]
         panel.step(values[::step], shares[::step], where="post", color=one.colour, linewidth=1.5)
-        middle, bounds = quantile(ordered, 0.5), median_ci95(one.samples_us)
+        middle, bounds = quantile(ordered, 0.5), median_ci95(one.samples_us, one.doubt_us)
         panel.plot([middle / scale], [50], "o", color=one.colour, markersize=5)
         if bounds:
             panel.axvspan(

@@ -375,6 +375,11 @@ class Record:
         return read_flags(self.data)
 
     @property
+    def doubt_us(self) -> float:
+        """How far what was subtracted from every sample may be off, 0 where nothing was."""
+        return float(self.data.get("doubt_us") or 0.0)
+
+    @property
     def samples_us(self) -> list[float]:
         """Time per call of an op; wall time per step of a loop, data wait included if known."""
         if self.kind == "loop":

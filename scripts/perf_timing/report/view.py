@@ -155,7 +155,7 @@ def _samples(summary: Summary) -> list[tuple[str, str]]:
 
 
 def _op_facts(record: Record) -> Facts:
-    summary = summarize(record.samples_us)
+    summary = summarize(record.samples_us, record.doubt_us)
     lines = _origin(record)
     lines.append(("latency", f"{figures.latency(summary)}, {LATENCY}"))
     lines += _flag_lines(all_flags(record)) + _samples(summary)
@@ -181,7 +181,7 @@ def _op_facts(record: Record) -> Facts:
 
 
 def _op_row(record: Record) -> dict[str, str]:
-    summary = summarize(record.samples_us)
+    summary = summarize(record.samples_us, record.doubt_us)
     row = {
         LATENCY: figures.latency(summary),
         "95 % CI": figures.interval(summary.ci95, summary.median),
