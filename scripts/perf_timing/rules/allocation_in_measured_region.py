@@ -10,7 +10,9 @@ and cudaFree also wait for the device.
 
 ## Known problems
 Where the output buffer is part of what is compared (an API that returns a new tensor), the report
-can be suppressed with that reason. Model code and training steps are not reported.
+can be suppressed with that reason. A constant that an operator takes where it is made, and zeros of
+an accumulator of atomics, are part of what a timed function computes. Model code and training steps
+are not reported.
 
 ## Example
 ```python

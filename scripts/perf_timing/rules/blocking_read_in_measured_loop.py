@@ -5,7 +5,8 @@ Reports `.item()`, `.cpu()`, `float(tensor)`, `.get()` and other blocking reads 
 a loop that works on the device and that one pair of readings encloses, and in each step of a
 training loop whose steps, or windows of steps, are timed. Not reported are a read right after
 another wait, one whose value decides whether the loop goes on, and one behind all the work of a
-step that is timed by itself: that is the wait which its clock needs.
+step that is timed by itself: that is the wait which its clock needs; nor a read whose value is
+dropped or that a comment calls a sync. Of several reads in one loop the first is reported.
 
 ## Why it misleads
 The host waits for the device in each iteration instead of running ahead, so launches no longer
@@ -113,9 +114,9 @@ def check(source: SourceFile) -> Iterator[Report]:
                     related=((region.start, "clock started here"),),
                 )
     for region, step in _training_steps(source):
-        loop = id(loops_around(step.site)[0])
-        if id(step.site) not in seen and loop not in loops:
-            loops.add(loop)
+        innermost = id(loops_around(step.site)[0])
+        if id(step.site) not in seen and innermost not in loops:
+            loops.add(innermost)
             seen.add(id(step.site))
             call = last_segment(callee_text(step.node))
             yield Report(step.site, MESSAGE.format(call=call),

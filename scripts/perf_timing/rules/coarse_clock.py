@@ -65,7 +65,7 @@ cudaEventElapsedTime(&elapsed_ms, start, stop);
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import evidence, samples
+from perf_timing.lint import evidence, repairs, samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.scopes import callee_text
@@ -74,6 +74,7 @@ CODE = "TIM103"
 LABEL = "CLOCK"
 DEFAULT = True
 SEVERITY = "info"
+FIX = "safe"
 LANGUAGES = ("python", "cuda")
 _COARSE = re.compile(
     r"process_time|thread_time|time\.clock\b|\bclock\s*\(|CPUTIME_ID|GetTickCount|getrusage"
@@ -115,7 +116,9 @@ def check(source: SourceFile) -> Iterator[Report]:
             seen.add(id(region.end))
             clock = " ".join(region.end.text.split())[:40]
             message = MESSAGE.format(clock=clock, why=why, start=region.start.line)
-            yield Report(region.end, message, related=((region.start, "the opening reading"),))
+            related = ((region.start, "the opening reading"),)
+            fixes = repairs.wall_clock(source, region)
+            yield Report(region.end, message, related=related, fixes=fixes)
 
 
 def _fault(source: SourceFile, reading: Node) -> str:

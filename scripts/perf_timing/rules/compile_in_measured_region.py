@@ -10,7 +10,8 @@ Compilation takes seconds where the work takes microseconds. Where it happens on
 samples hides it; where it happens in each call, the figure is compile time.
 
 ## Known problems
-Measurements whose names say that compile or load time is meant are not reported.
+Measurements whose names say that compile or load time is meant are not reported, nor is a
+compilation that is timed alone or within more than a hundred lines.
 
 ## Example
 ```python

@@ -58,7 +58,7 @@ print(sorted(times)[15], min(times), max(times))
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import evidence
+from perf_timing.lint import evidence, repairs
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.scopes import (
@@ -74,6 +74,7 @@ CODE = "TIM402"
 LABEL = "EVENT-NOTIMING"
 DEFAULT = True
 SEVERITY = "error"
+FIX = "safe"
 TRIGGER = evidence.reads_events
 LANGUAGES = ("python", "cuda")
 MESSAGE = (
@@ -89,12 +90,16 @@ def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each untimed event whose time is read."""
     read = _read_names(source)
     finder = _python if source.language == "python" else _cpp
-    seen: set[int] = set()
+    found: dict[int, list[tuple[Node, str]]] = {}
     for node, name in finder(source):
-        line = read.get(name)
-        if line is not None and node.line not in seen:
-            seen.add(node.line)
-            yield Report(node, MESSAGE.format(event=name.lstrip("-"), line=line))
+        if name in read:
+            found.setdefault(node.line, []).append((node, name))
+    for events in found.values():
+        node, name = events[0]
+        calls = {id(call): call for call, _ in events}.values()
+        fixes = tuple(fix for call in calls for fix in repairs.with_timing(call))
+        message = MESSAGE.format(event=name.lstrip("-"), line=read[name])
+        yield Report(node, message, fixes=fixes)
 
 
 def _read_names(source: SourceFile) -> dict[str, int]:

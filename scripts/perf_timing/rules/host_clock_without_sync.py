@@ -10,10 +10,13 @@ took to queue the work: often a constant few microseconds, whatever the size of 
 
 ## Known problems
 Whether a call is device work is decided on evidence in the same file: launches, tensors and models
-known to be on a device, calls that usually compute. Waits hidden in other files are not seen. A
-stopwatch of another file (`startTimer(&t)`, `timer.Start()`) counts as a host clock that does not
-wait, unless its name, its type or what it is given speaks of the device or a stream.
-Regions whose names say that launch, compile or load time is meant are not reported.
+known to be on a device, calls that usually compute. A function that the file imports by name from a
+module on disk, beside it or above it, is read before a report; waits behind methods of objects of
+other files are not seen. A stopwatch of another file (`startTimer(&t)`, `timer.Start()`) counts as
+a host clock that does not wait, unless its name, its type or what it is given speaks of the device
+or a stream. Regions whose names say that launch, compile or load time is meant are not reported,
+nor is the run time of a program or of a phase of it, nor a training loop timed from step to step as
+a whole, which is right on the mean. Files of TensorFlow, Keras, MXNet and Paddle are not judged.
 
 ## Example
 ```python
@@ -60,8 +63,8 @@ print("median", times[50], "ms, p95", times[95], "ms")
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import repairs, samples
 from perf_timing.lint import roles as r
-from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
@@ -71,6 +74,7 @@ CODE = "TIM101"
 LABEL = "NOSYNC"
 DEFAULT = True
 SEVERITY = "error"
+FIX = "unsafe"
 LANGUAGES = ("python", "cuda")
 MESSAGE = (
     "{clock} on line {end} is read while the work queued on line {work} may still run;"
@@ -120,7 +124,7 @@ def check(source: SourceFile) -> Iterator[Report]:
         if source.ends_elsewhere(left) or source.waits_elsewhere(region, left):
             continue
         seen.add(id(region.report))
-        yield _report(region, left)
+        yield _report(source, region, left)
 
 
 def _partial_waits(source: SourceFile) -> Iterator[Report]:
@@ -280,7 +284,7 @@ def _host_only(source: SourceFile, region: Region) -> bool:
     )
 
 
-def _report(region: Region, left: Step) -> Report:
+def _report(source: SourceFile, region: Region, left: Step) -> Report:
     names = {"benchmark": "the benchmark loop", "timeit": "timeit"}
     clock = names.get(region.kind) or f"{callee_text(region.end)}()"
     if region.report.kind == "item":
@@ -296,4 +300,5 @@ def _report(region: Region, left: Step) -> Report:
         message,
         note=TRAINING_NOTE if samples.is_training(region) else "",
         related=((left.site, "work queued here"), (region.start, "clock started here")),
+        fixes=repairs.wait_before(source, region, region.report),
     )

@@ -10,7 +10,7 @@ does not show that there was one.
 
 ## Known problems
 The time of one window divided by its count is not a set of samples; mean-of-one-span (opt-in)
-reports that.
+reports that. Running means of a display, epochs and sums in the log of a training are left out.
 
 ## Example
 ```python

@@ -12,7 +12,8 @@ algorithms. It can take a thousand times as long as the others, and all of it la
 ## Known problems
 A warm-up in another file is not seen. Training loops and timers inside a product's code are left
 out: their first step is real. Loops that print every sample are left out too, and private helpers
-that nothing in the file uses.
+that nothing in the file uses. So are passes over a data set, web pages and services, examples that
+save what they made, engines that serve many requests at once, and the run time of programs.
 
 ## Example
 ```python

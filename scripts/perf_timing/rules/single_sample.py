@@ -10,7 +10,8 @@ sample has no spread, so no reader can tell a difference from noise.
 
 ## Known problems
 Runs of whole trainings and of compile or load phases are left out, and so are functions that the
-file calls in a loop.
+file calls in a loop; passes over a data set, web pages and services, examples that save what they
+made, engines that serve many requests at once, and "done in" lines of a program are too.
 
 ## Example
 ```python

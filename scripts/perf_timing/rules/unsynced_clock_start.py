@@ -48,8 +48,8 @@ print((time.perf_counter() - t0) / 100)
 
 from collections.abc import Iterator
 
+from perf_timing.lint import repairs, samples
 from perf_timing.lint import roles as r
-from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step, exclusive, pending
@@ -60,6 +60,7 @@ CODE = "TIM102"
 LABEL = "NOSYNC-START"
 DEFAULT = True
 SEVERITY = "warning"
+FIX = "unsafe"
 LANGUAGES = ("python", "cuda")
 MESSAGE = (
     "{clock}() on line {start} is read while the work queued on line {work} may still run;"
@@ -95,7 +96,9 @@ def check(source: SourceFile) -> Iterator[Report]:
             message = MESSAGE.format(
                 clock=callee_text(start), start=start.line, work=left.site.line
             )
-            yield Report(start, message, related=((left.site, "work queued here"),))
+            related = ((left.site, "work queued here"),)
+            fixes = repairs.wait_before(source, region, start)
+            yield Report(start, message, related=related, fixes=fixes)
 
 
 def _leaves(site: Node, start: Node) -> bool:
