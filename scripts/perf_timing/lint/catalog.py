@@ -176,6 +176,7 @@ def _load_module(path: Path) -> Rule:
             path=path,
             device_only=getattr(module, "DEVICE_ONLY", True),
             trigger=getattr(module, "TRIGGER", evidence.measures),
+            fix=getattr(module, "FIX", ""),
             check=module.check,
         )
     except AttributeError as error:

@@ -162,7 +162,8 @@ def _pattern_finding(
 ) -> Finding:
     fixes: tuple[Fix, ...] = ()
     changed = unit.text[match.replacement_start : match.replacement_end]
-    if match.replacement is not None and changed.isascii():
+    if match.replacement not in (None, changed) and changed.isascii():
+        assert match.replacement is not None
         safe = rule.fix == "safe"
         fix = Fix(match.replacement_start, match.replacement_end, match.replacement, safe)
         fixes = (fix,)
@@ -179,7 +180,7 @@ def _engine_findings(
         related = tuple(lines.span(n.start, n.end, text) for n, text in report.related)
         note = report.note or rule.note
         message = _readable(unit, report.message)
-        yield _finding(unit, rule, span, message, note, rule.severity, related)
+        yield _finding(unit, rule, span, message, note, rule.severity, related, report.fixes)
 
 
 def _finding(

@@ -24,7 +24,7 @@ from perf_timing.lint import vocabulary as words
 from perf_timing.lint.devices import Devices
 from perf_timing.lint.facts import Node, Tree
 from perf_timing.lint.flow import Flow, Step, exclusive, pending
-from perf_timing.lint.model import Unit
+from perf_timing.lint.model import Fix, Unit
 from perf_timing.lint.regions import Region, Regions, remembered
 from perf_timing.lint.roles import Roles
 from perf_timing.lint.scopes import (
@@ -43,12 +43,14 @@ class Report:
     """What a rule's `check` yields: the node to point at and what is wrong there.
 
     `note` replaces the rule's NOTE where given. `related` are (node, text) pairs of other places.
+    `fixes` are replacements that mend it together (repairs.py).
     """
 
     node: Node
     message: str
     note: str = ""
     related: tuple[tuple[Node, str], ...] = ()
+    fixes: tuple[Fix, ...] = ()
 
 
 @dataclass(frozen=True)
