@@ -197,6 +197,39 @@ LOOPS = {
             for i, samples in enumerate(progress):  # here
                 trainer.train_step(samples)
         """,
+    "networks that take turns in a step, each with a batch": """
+        for step in range(1000):  # here
+            for turn in range(2):
+                x, y = train_loader.next()
+                if turn:
+                    netD(x).backward()
+                    optimizer_D.step()
+                else:
+                    netG(y).backward()
+                    optimizer_G.step()
+        """,
+    "a step that a class of the file overrides": """
+        class Trainer:
+            def train(self):
+                for self.iter in range(100):  # here
+                    self.run_step()
+
+            def run_step(self):
+                raise NotImplementedError
+
+        class Simple(Trainer):
+            def run_step(self):
+                self.model(next(self.it)).backward()
+                self.optimizer.step()
+        """,
+    "a progress bar of one's own, in a function that trains and validates": """
+        class Solver:
+            def common_train_valid(self, split):
+                loader = self.dataloaders[split]
+                progress = self.log_progress("stage", loader, total=9)
+                for i, batch in enumerate(progress):  # here
+                    self.run_step(i, batch)
+        """,
     "a compiled step under another name": """
         def train_step(x):
             model(x).sum().backward()

@@ -398,6 +398,15 @@ ITEMS = {
     "a dictionary": ("{'ids': torch.ones(6, 3), 'n': 4}", 6),
     "a nested dictionary": ("{'a': {'b': [torch.ones(6)]}}", 6),
     "a list of images": ("([torch.ones(3, 9, 9)] * 6, [{'boxes': torch.ones(2, 4)}] * 6)", 6),
+    "texts of one sample each": ("[{'ids': torch.arange(9), 'mask': torch.arange(9)}] * 6", 6),
+    "micro-batches of texts": (
+        "[{'ids': torch.ones(3, 9).long(), 'n': 9, 'id': torch.arange(3)}] * 2",
+        6,
+    ),
+    "images with their boxes": (
+        "[{'image': torch.ones(3, 9, 9).byte(), 'boxes': torch.ones(2, 4)}] * 6",
+        6,
+    ),
     "a mapping that is no dict": ("collections.UserDict(ids=torch.ones(6, 3))", 6),
     "a list of dictionaries": ("(None, [{'boxes': torch.ones(2, 4)}] * 6)", 6),
     "an array": ("types.SimpleNamespace(shape=(6, 3))", 6),

@@ -14,7 +14,7 @@ FETCH = ("next-call", "batch-call")
 # Functions that go through an iterable and hand on what it yields.
 _THROUGH = re.compile(
     r"(^|\.)(enumerate|zip|i?tqdm|trange|track|islice|iter|chain|reversed|progress\w*|auto|log_every"
-    r"|ProgressBar|prefetch\w*|to_device|MpDeviceLoader|device_loader)$",
+    r"|log_progress|ProgressBar|prefetch\w*|to_device|MpDeviceLoader|device_loader)$",
     re.I,
 )
 _COUNTS = re.compile(r"(^|\.)(x?range|trange|count|arange)$")
@@ -172,7 +172,18 @@ class Finder:
         own, owner = self.syntax.class_around(called), self.syntax.class_around(step)
         if own is None or owner is None or own is owner:
             return True
-        return not any(isinstance(f, Function) and f.name == step.name for f in own.body)
+        has_its_own = any(isinstance(f, Function) and f.name == step.name for f in own.body)
+        return not has_its_own or own.name in self._bases(owner)
+
+    def _bases(self, owner: ast.ClassDef) -> set[str]:
+        """Names of the classes that a class comes from, as far as the file defines them."""
+        known = {n.name: n for n in ast.walk(self.source.tree) if isinstance(n, ast.ClassDef)}
+        found = [_name(base).rpartition(".")[2] for base in owner.bases]
+        for name in found:  # grows while it is gone through
+            bases = known[name].bases if name in known else []
+            names = [_name(base).rpartition(".")[2] for base in bases]
+            found += [new for new in names if new not in found]
+        return set(found)
 
     # Candidates.
 
@@ -201,11 +212,21 @@ class Finder:
         around = [loop for loop in self.syntax.loops_around(anchor) if loop in self.loops]
         if not around:
             return None
+        while len(around) > 1 and self._takes_turns(around[0]):
+            around.pop(0)
         for is_it in (self._surely_draws_data, self._draws_data):
             for loop in around:
                 if is_it(loop):
                     return loop
         return self._loop_over_data_in(around[0]) or around[0]
+
+    def _takes_turns(self, loop: Loop) -> bool:
+        """`for turn in range(2)`: the networks of one step, each with a batch."""
+        core = self.core(loop.iter, loop) if isinstance(loop, ast.For) else None
+        if not isinstance(core, ast.Call) or not self._counts(core) or len(core.args) != 1:
+            return False
+        count = core.args[0]
+        return isinstance(count, ast.Constant) and count.value in (1, 2, 3)
 
     def _loop_over_data_in(self, outer: Loop) -> Loop | None:
         """A loop over a loader in `outer` that runs backward, where only `outer` steps."""
@@ -278,7 +299,9 @@ class Finder:
                 if not _THROUGH.search(name) or _COUNTS.search(name):
                     break
                 parts = [part for part in iterable.args if not self._counts(part)]
-                iterable = (parts or iterable.args)[0]
+                named = [part for part in parts if _LOADER.search(self.source.code(part))]
+                is_zip = name.rpartition(".")[2] == "zip"
+                iterable = ((not is_zip and named) or parts or iterable.args)[0]
             elif isinstance(iterable, ast.Name):
                 value = self._assigned(iterable.id, user)
                 if value is None:
@@ -319,9 +342,10 @@ class Finder:
         if function is not None and _TRAINS.search(function.name):
             found.score += 1
             found.evidence.append(f"in {function.name}()")
-        if function is not None and _NOT_TRAINING.search(function.name):
+        name = function.name if function is not None else ""
+        if _NOT_TRAINING.search(name) and not _TRAINS.search(name):  # not train_valid()
             found.score -= 4
-            found.evidence.append(f"but in {function.name}()")
+            found.evidence.append(f"but in {name}()")
         if any(
             fact.start < self.source.start(loop) < fact.end for fact in self.facts.of("no-grad")
         ):
@@ -459,7 +483,7 @@ def _nothing_found(finder: Finder, weak: list[Candidate]) -> str:
         ("lightning", "lightning-callback", "Lightning's Trainer", r"lightning"),
         ("hf-trainer", "hf-callback", "the Hugging Face Trainer", r"transformers|\btrl\b"),
     ):
-        if facts.of(kind) and re.search(rf"import.*({imported})|from ({imported})", text):
+        if facts.of(kind) and re.search(rf"(?m)^\s*(import|from)\b.*({imported})", text):
             return (
                 f"{path}: the training loop is inside {owner}; use 'render-timing {scenario} -o"
                 " timing_callback.py' and pass its callback to the trainer"
