@@ -413,6 +413,8 @@ class Roles:
     def _compute(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
         head = full.partition(".")[0]
         function = node.children[0]
+        if callee.endswith(".head") and not any(a.kind == "name" for a in positional(node)):
+            return set()  # the first rows of a data frame
         if callee == "pipeline" and callee in self.scopes.imports:
             return set()  # transformers.pipeline("task") makes one
         if callee[:1] in "\"'" or (short in words.READ_NAMES and "(" in callee):
