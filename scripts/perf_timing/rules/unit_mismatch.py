@@ -75,10 +75,14 @@ TRIGGER = may_time
 MESSAGE = "`{shown}` is in {unit}, but {claim}"
 NOTE = "Convert where the time is read, once, and carry the unit in the name (elapsed_ms, step_s)."
 
+_IMPOSSIBLE = 15.0  # 1e15 a second as the unit of a rate
+
 
 def check(source: SourceFile) -> Iterator[Report]:
     """Every contradiction between units."""
     for problem in QuantityFlow(source.scopes).run():
+        if problem.value.kind == "rate" and min(problem.value.exponents) >= _IMPOSSIBLE:
+            continue  # a factor was taken for a unit: no device moves that much
         related = []
         if problem.value.origin is not None and problem.value.origin is not problem.node:
             related.append((problem.value.origin, f"{unit_name(problem.value)} come from here"))
