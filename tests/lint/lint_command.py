@@ -11,7 +11,7 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 CLEAN = "import time\n\ntime.sleep(1)\n"
 # One error on line 3 (nvtx-unknown-api, TIM603), which has no fix.
-BAD = "import torch\n\ntorch.cuda.nvtx.push_range('a')\n"
+BAD = "import torch\n\ntorch.cuda.nvtx.get_domain('a')\n"
 # One error on line 5 (profiler-removed-name, TIM604), which --fix corrects.
 FIXABLE = """\
 from torch.profiler import profile

@@ -5,7 +5,7 @@ import json
 import pytest
 from lint.lint_command import BAD, Lint, Project
 
-CALL = "torch.cuda.nvtx.push_range('a')\n"
+CALL = "torch.cuda.nvtx.get_domain('a')\n"
 
 
 def test_written_baseline_leaves_out_what_it_lists(lint: Lint, project: Project) -> None:
@@ -22,7 +22,7 @@ def test_moved_lines_stay_known_and_new_ones_do_not(lint: Lint, project: Project
     lint("a.py", "--write-baseline", "known.json")
     project({"a.py": "# moved\n\n" + BAD.replace("torch.cuda", "if 1:\n    torch.cuda")})
     assert lint("a.py", "--baseline", "known.json").status == 0
-    project({"a.py": BAD + "torch.cuda.nvtx.push_range('new')\n"})
+    project({"a.py": BAD + "torch.cuda.nvtx.get_domain('new')\n"})
     run = lint("a.py", "--baseline", "known.json", "--format", "json")
     assert (run.status, run.places) == (1, [("nvtx-unknown-api", 4)])
 

@@ -19,7 +19,7 @@ def test_error_ends_with_1(lint: Lint, project: Project) -> None:
     project({"a.py": BAD})
     run = lint("a.py", "--format", "concise")
     assert run.status == 1
-    assert run.out.startswith("a.py:3:1: error TIM603 nvtx-unknown-api: torch.cuda.nvtx.push_range")
+    assert run.out.startswith("a.py:3:1: error TIM603 nvtx-unknown-api: torch.cuda.nvtx.get_domain")
     assert run.out.endswith("\nChecked 1 file: 1 finding (1 error).\n")
 
 
@@ -116,7 +116,7 @@ def test_every_rule_explains_itself(lint: Lint) -> None:
 
 
 def test_max_findings_bounds_the_output_but_not_the_verdict(lint: Lint, project: Project) -> None:
-    project({"a.py": BAD + "torch.cuda.nvtx.push_range('b')\n" * 9})
+    project({"a.py": BAD + "torch.cuda.nvtx.get_domain('b')\n" * 9})
     run = lint("a.py", "--format", "concise", "--max-findings", "2")
     assert run.status == 1
     assert len(run.out.splitlines()) == 3
@@ -169,7 +169,7 @@ def test_full_format_shows_the_line_the_note_and_the_page(lint: Lint, project: P
     project({"a.py": BAD})
     lines = lint("a.py").out.splitlines()
     assert lines[0] == "a.py:3:1: error TIM603 nvtx-unknown-api"
-    assert lines[3] == "3 | torch.cuda.nvtx.push_range('a')"
+    assert lines[3] == "3 | torch.cuda.nvtx.get_domain('a')"
     assert lines[4] == "  | ^^^^^^^^^^^^^^^^^^^^^^^^^^"
     assert any(line.startswith("  = note: ") for line in lines)
     assert any(line.endswith("references/rules.md#nvtx-unknown-api") for line in lines)

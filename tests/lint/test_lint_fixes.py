@@ -171,8 +171,8 @@ def spoil(monkeypatch: pytest.MonkeyPatch, replacement: str) -> None:
     [
         ("prof.((", "does not parse"),
         ("prof.key_averages()[1].cuda_time_total", "has the finding still"),
-        ("__import__('torch').cuda.nvtx.push_range('a')\nimport torch\n"
-         "torch.cuda.nvtx.push_range('a'", "has another finding"),
+        ("__import__('torch').cuda.nvtx.get_domain('a')\nimport torch\n"
+         "torch.cuda.nvtx.get_domain('a'", "has another finding"),
     ],
 )  # fmt: skip
 def test_a_fix_that_does_not_hold_is_refused(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from lint.lint_command import BAD, INFO, Lint, Project
 
-FIRE = "import torch\n\nx = '\U0001f525'; torch.cuda.nvtx.push_range('a')\n"
+FIRE = "import torch\n\nx = '\U0001f525'; torch.cuda.nvtx.get_domain('a')\n"
 
 
 def sarif(lint: Lint, *arguments: str) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def test_fingerprints_survive_moved_lines_and_tell_twins_apart(
         results = sarif(lint, "a.py")["runs"][0]["results"]
         return [r["partialFingerprints"]["lintTimingLine/v1"] for r in results]
 
-    twice = BAD + "torch.cuda.nvtx.push_range('a')\n"
+    twice = BAD + "torch.cuda.nvtx.get_domain('a')\n"
     before = prints(twice)
     assert len(set(before)) == 2
     assert prints("# moved\n" + twice) == before
@@ -97,7 +97,7 @@ def test_github_annotations_escape_what_they_must(lint: Lint, project: Project) 
     first, second, last = run.out.splitlines()
     assert first.startswith(
         "::error file=a%2Cb%3Ac%25.py,line=3,endLine=3,col=1,endColumn=27,"
-        "title=TIM603 nvtx-unknown-api::torch.cuda.nvtx.push_range does not exist"
+        "title=TIM603 nvtx-unknown-api::torch.cuda.nvtx.get_domain does not exist"
     )
     assert "%0A" in first
     assert second == "::error file=gone.py,title=not checked::no such file or folder"
@@ -117,13 +117,13 @@ def test_a_place_over_several_lines_has_no_columns_in_github(lint: Lint, project
 
 
 def test_carets_stand_below_the_place(lint: Lint, project: Project) -> None:
-    project({"a.py": "import torch\nif 1:\n\tx = '\u4e2d'; torch.cuda.nvtx.push_range('a')\n"})
+    project({"a.py": "import torch\nif 1:\n\tx = '\u4e2d'; torch.cuda.nvtx.get_domain('a')\n"})
     lines = lint("a.py").out.splitlines()
-    assert lines[3] == "3 | \tx = '\u4e2d'; torch.cuda.nvtx.push_range('a')"
+    assert lines[3] == "3 | \tx = '\u4e2d'; torch.cuda.nvtx.get_domain('a')"
     assert lines[4] == "  | \t          " + "^" * 26
 
 
 def test_control_characters_do_not_reach_the_terminal(lint: Lint, project: Project) -> None:
-    project({"a.py": "import torch\nx = '\x1b[31m'; torch.cuda.nvtx.push_range('a')\n"})
+    project({"a.py": "import torch\nx = '\x1b[31m'; torch.cuda.nvtx.get_domain('a')\n"})
     for output in ("full", "concise", "github"):
         assert "\x1b" not in lint("a.py", "--format", output).out

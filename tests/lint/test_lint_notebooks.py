@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from lint.lint_command import BAD, Lint, Project, run_process
 
-CALL = "torch.cuda.nvtx.push_range('a')"
+CALL = "torch.cuda.nvtx.get_domain('a')"
 
 
 def notebook(*cells: str | tuple[str, str], language: str = "python") -> str:

@@ -22,16 +22,16 @@ CHECKED = {
     "UTF-16, big end first": b"\xfe\xff" + BAD.encode("utf-16-be"),
     "UTF-32 with a mark": BAD.encode("utf-32"),
     "Latin-1 that says so": b"# -*- coding: latin-1 -*-\nimport torch  # caf\xe9\n"
-    b"torch.cuda.nvtx.push_range('caf\xe9')\n",
+    b"torch.cuda.nvtx.get_domain('caf\xe9')\n",
     "Latin-1 declared on line 2": b"#!/usr/bin/env python\n# vim: set fileencoding=latin-1 :\n"
-    + b"import torch; torch.cuda.nvtx.push_range('caf\xe9')\n",
+    + b"import torch; torch.cuda.nvtx.get_domain('caf\xe9')\n",
     "tabs": BAD.replace("torch.cuda", "if 1:\n\ttorch.cuda").replace("\n\nif", "\nif").encode(),
     "no newline at the end": BAD.rstrip("\n").encode(),
     "emoji before the place": BAD.replace("torch.cuda", "'\U0001f525'; torch.cuda").encode(),
     "form feed": BAD.replace("\n\n", "\n\f\n").encode(),
     "a line of 50,000 characters": f"{BAD}x = '{'a' * 50_000}'\n".encode(),
     "a place behind 50,000 characters": f"import torch\n\nx = '{'a' * 50_000}'; "
-    "torch.cuda.nvtx.push_range('a')\n".encode(),
+    "torch.cuda.nvtx.get_domain('a')\n".encode(),
 }
 
 
@@ -157,8 +157,8 @@ def test_100_000_lines_that_all_have_a_part_in_timing_are_named(project: Project
 
 
 def test_many_findings_in_one_file_take_seconds(project: Project) -> None:
-    line = "torch.cuda.nvtx.push_range('a')  # lint-timing: ignore[nvtx-unknown-api] known\n"
-    folder = project({"a.py": BAD + line * 2000 + "torch.cuda.nvtx.push_range('b')\n" * 2000})
+    line = "torch.cuda.nvtx.get_domain('a')  # lint-timing: ignore[nvtx-unknown-api] known\n"
+    folder = project({"a.py": BAD + line * 2000 + "torch.cuda.nvtx.get_domain('b')\n" * 2000})
     start = time.monotonic()
     run = run_process("a.py", "--format", "json", cwd=folder)
     assert time.monotonic() - start < 60
@@ -247,7 +247,7 @@ def test_a_named_pipe_does_not_block(lint: Lint, tmp_path: Path) -> None:
 
 
 def test_a_reader_that_leaves_ends_the_run_quietly(project: Project) -> None:
-    folder = project({"a.py": BAD + "torch.cuda.nvtx.push_range('b')\n" * 3000})
+    folder = project({"a.py": BAD + "torch.cuda.nvtx.get_domain('b')\n" * 3000})
     command = f"{sys.executable} {SCRIPTS / 'lint_timing.py'} a.py | head -1"
     done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, timeout=60)
     assert done.stdout == b"a.py:3:1: error TIM603 nvtx-unknown-api\n"
@@ -269,7 +269,7 @@ def test_a_full_disk_is_one_line(project: Project) -> None:
 
 
 def test_a_full_pipe_that_does_not_block_loses_nothing(project: Project) -> None:
-    folder = project({"a.py": BAD + "torch.cuda.nvtx.push_range('b')\n" * 3000})
+    folder = project({"a.py": BAD + "torch.cuda.nvtx.get_domain('b')\n" * 3000})
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     process = subprocess.Popen(

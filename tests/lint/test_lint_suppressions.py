@@ -4,7 +4,7 @@ import pytest
 from lint.lint_command import Lint, Project
 
 HEAD = "import torch\n\n"
-CALL = "torch.cuda.nvtx.push_range('a')"
+CALL = "torch.cuda.nvtx.get_domain('a')"
 MARK = "# lint-timing: ignore[nvtx-unknown-api]"
 
 
