@@ -14,6 +14,7 @@ from perf_timing import __version__, _paths
 from perf_timing._cli import UserError
 from perf_timing.render import setup_code, values
 from perf_timing.render.scenarios import Scenario
+from perf_timing.render.unused import without_unused
 
 
 @functools.cache
@@ -71,7 +72,10 @@ def render(scenario: Scenario, chosen: Mapping[str, Any], argv: Sequence[str] = 
     if scenario.language == "py" and setup.bound:
         bare = template.render({**context, "setup": "", "future": ""})
         setup_code.refuse_clash(setup, bare, _setup_flag(context))
-    return _tidy(template.render(context)).replace(mark, setup.code.rstrip("\n"))
+    code = _tidy(template.render(context))
+    if scenario.language == "py":
+        code = without_unused(code)
+    return code.replace(mark, setup.code.rstrip("\n"))
 
 
 def _setup(context: Mapping[str, Any]) -> setup_code.SetupCode:
