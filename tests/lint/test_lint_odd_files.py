@@ -110,6 +110,29 @@ def test_cuda_in_latin_1_is_checked(lint: Lint, project: Project) -> None:
     assert run.err == ""
 
 
+def test_cuda_that_nests_500_deep_is_checked(lint: Lint, project: Project) -> None:
+    project({"a.cu": "#include <chrono>\nvoid f() { auto t = std::chrono::steady_clock::now();\n"
+             + "{" * 500 + "kernel<<<1, 1>>>();" + "}" * 500
+             + "\nauto u = std::chrono::steady_clock::now();\n"
+             'printf("%f", (u - t).count()); }\n'})  # fmt: skip
+    run = lint("a.cu", "--format", "json")
+    assert (run.status, run.err) == (1, "")
+    assert ("host-clock-without-sync", 4) in run.places
+
+
+def test_too_many_measurements_in_one_function_are_named(
+    lint: Lint, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from perf_timing.lint import regions
+
+    monkeypatch.setattr(regions, "_MOST_VISITS", 1000)
+    step = "start = time.time()\ny = model(x)\nprint(time.time() - start)\n"
+    project({"a.py": "import time\nimport torch\nx = x.cuda()\n" + step * 20})
+    run = lint("a.py")
+    assert run.status == 2
+    assert run.err == "lint-timing: a.py: one of its functions takes too many measurements\n"
+
+
 def test_deep_and_unbalanced_cuda_ends_well(lint: Lint, project: Project) -> None:
     head = "#include <chrono>\nvoid f() { auto t = std::chrono::steady_clock::now(); "
     project(
