@@ -122,6 +122,17 @@ STEPS = {
             loss.backward()
             optimizer.step()
         """,
+    "metrics that are logged now and then": """
+        for n, x in enumerate(loader):
+            model(x).backward()
+            optimizer.step()
+            if n % 10 == 0:
+                log_data = {"loss": 1}
+                for name, val in log_data.items():
+                    writer.add_scalar(name, val)
+                for name, value in val_metrics.items():
+                    writer.add_scalar(name, value)
+        """,
     "a check of the input": """
         for x in loader:
             if debug:

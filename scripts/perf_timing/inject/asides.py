@@ -74,7 +74,7 @@ def _kind(planner: Planner, block: list[ast.stmt], starts: set[int]) -> str:
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     names = [_name(call) for call in calls]
     evaluates = any(_is_evaluation(call) for call in calls) or any(
-        isinstance(node, Loop) and planner.finder.evaluates(node) for node in nodes
+        isinstance(node, Loop) and planner.finder.is_over_evaluation_data(node) for node in nodes
     )
     if any(name.endswith(".eval") and not c.args for name, c in zip(names, calls, strict=True)):
         evaluates |= any(map(_COMPANIONS.search, names)) or any(

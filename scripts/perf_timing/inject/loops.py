@@ -422,6 +422,14 @@ class Finder:
         """Whether a fetch is one of evaluation data, by its name: `next(val_iterator)`."""
         return fact.kind in FETCH and bool(_NOT_TRAINING.search(fact.code))
 
+    def is_over_evaluation_data(self, loop: Loop) -> bool:
+        """Whether a loop goes through data to evaluate, by its name; not through metrics."""
+        if not self._iterates_data(loop):
+            return False
+        core = self.source.code(self.core(loop.iter, loop))  # type: ignore[union-attr]
+        is_mapping = re.search(r"\.(items|keys|values)\(\)$", core)
+        return bool(_NOT_TRAINING.search(core)) and not is_mapping
+
     def evaluates(self, loop: Loop) -> bool:
         """A loop over a loader or other data, by its name, that does no work of a step."""
         if not self._iterates_data(loop) or any(
