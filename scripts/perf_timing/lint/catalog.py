@@ -30,6 +30,7 @@ class Pattern:
     severity: str
     note: str
     requires: re.Pattern[str] | None
+    since: str = ""  # the version that the fix needs, as in "torch 2.4"
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Rule:
     trigger: evidence.Trigger = ""
     fix: str = ""
     device_only: bool = False  # nothing to report in a file that names no device at all
+    benchmark_only: bool = False  # judges how well something is measured (purpose.py)
     documents: str = field(default="", repr=False)
     patterns: tuple[Pattern, ...] = ()
     check: "Callable[[SourceFile], Iterable[Report]] | None" = field(default=None, repr=False)
@@ -145,6 +147,7 @@ def _pattern(part: dict[str, Any], first: dict[str, Any], path: Path) -> Pattern
         severity=_severity(part),
         note=part.get("note") or first["note"],
         requires=re.compile(requires, re.MULTILINE) if requires else None,
+        since=(part.get("metadata") or {}).get("since", ""),
     )
 
 
@@ -175,6 +178,7 @@ def _load_module(path: Path) -> Rule:
             url=rule_url(name),
             path=path,
             device_only=getattr(module, "DEVICE_ONLY", True),
+            benchmark_only=getattr(module, "BENCHMARK_ONLY", False),
             trigger=getattr(module, "TRIGGER", evidence.measures),
             fix=getattr(module, "FIX", ""),
             check=module.check,

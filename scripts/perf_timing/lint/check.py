@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from perf_timing.lint import astgrep, engine, evidence, facts
+from perf_timing.lint import astgrep, declared, engine, evidence, facts, purpose
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.catalog import Pattern, Rule
 from perf_timing.lint.model import Finding, Fix, Span, Unit
@@ -142,7 +142,12 @@ def _check_unit(
     source = engine.SourceFile(unit, tree, helpers)
     for rule in checks:
         assert rule.check is not None
-        yield from _engine_findings(unit, lines, rule, rule.check(source))
+        if rule.device_only and rule.trigger is evidence.measures and not source.on_device:
+            continue  # what is measured runs on the host
+        reports: Iterable[engine.Report] = rule.check(source)
+        if rule.benchmark_only:
+            reports = (r for r in reports if purpose.is_benchmark(source, r.node))
+        yield from _engine_findings(unit, lines, rule, reports)
 
 
 def _readable(unit: Unit, message: str) -> str:
@@ -164,7 +169,9 @@ def _pattern_finding(
     changed = unit.text[match.replacement_start : match.replacement_end]
     if match.replacement not in (None, changed) and changed.isascii():
         assert match.replacement is not None
-        safe = rule.fix == "safe"
+        safe = rule.fix == "safe" and not (
+            pattern.since and declared.supports_older(unit.path, pattern.since)
+        )
         fix = Fix(match.replacement_start, match.replacement_end, match.replacement, safe)
         fixes = (fix,)
     span = lines.span(match.start, match.end)

@@ -75,6 +75,7 @@ from perf_timing.lint.scopes import callee_text, last_segment, target_key
 CODE = "TIM203"
 LABEL = "ALLOC"
 DEFAULT = True
+BENCHMARK_ONLY = True
 SEVERITY = "warning"
 LANGUAGES = ("python", "cuda")
 MESSAGE = (

@@ -71,6 +71,7 @@ from perf_timing.lint.scopes import (
 CODE = "TIM202"
 LABEL = "SYNC-LOOP"
 DEFAULT = True
+BENCHMARK_ONLY = True
 SEVERITY = "warning"
 LANGUAGES = ("python",)
 MESSAGE = (

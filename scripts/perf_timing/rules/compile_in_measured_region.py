@@ -69,6 +69,7 @@ from perf_timing.lint.scopes import callee_text, last_segment, positional, squee
 CODE = "TIM206"
 LABEL = "JIT-IN-TIMED"
 DEFAULT = True
+BENCHMARK_ONLY = True
 SEVERITY = "error"
 LANGUAGES = ("python", "cuda")
 MESSAGE = "{call} compiles or loads code inside the region that line {start} starts to measure"

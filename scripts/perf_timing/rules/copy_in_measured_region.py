@@ -66,6 +66,7 @@ from perf_timing.lint.scopes import callee_text, last_segment, positional
 CODE = "TIM204"
 LABEL = "COPY-IN-TIMED"
 DEFAULT = True
+BENCHMARK_ONLY = True
 SEVERITY = "warning"
 LANGUAGES = ("python", "cuda")
 MESSAGE = (

@@ -66,6 +66,7 @@ from perf_timing.lint.scopes import callee_text, last_segment
 CODE = "TIM205"
 LABEL = "IO-LOOP"
 DEFAULT = True
+BENCHMARK_ONLY = True
 SEVERITY = "warning"
 LANGUAGES = ("python", "cuda")
 MESSAGE = (

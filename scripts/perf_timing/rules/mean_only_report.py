@@ -85,6 +85,7 @@ from perf_timing.lint.scopes import (
 CODE = "TIM303"
 LABEL = "MEANONLY"
 DEFAULT = True
+BENCHMARK_ONLY = True
 SEVERITY = "info"
 LANGUAGES = ("python", "cuda")
 MESSAGE = (

@@ -70,6 +70,7 @@ from perf_timing.lint.regions import Region
 CODE = "TIM301"
 LABEL = "NOWARMUP"
 DEFAULT = True
+BENCHMARK_ONLY = True
 SEVERITY = "warning"
 LANGUAGES = ("python", "cuda")
 MESSAGE = (

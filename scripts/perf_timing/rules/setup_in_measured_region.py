@@ -50,6 +50,7 @@ from perf_timing.lint.scopes import callee_text, last_segment, target_key
 CODE = "TIM208"
 LABEL = "SETUP-IN-TIMED"
 DEFAULT = True
+BENCHMARK_ONLY = True
 SEVERITY = "warning"
 LANGUAGES = ("python",)
 MESSAGE = (

@@ -71,6 +71,7 @@ from perf_timing.lint.scopes import Scope, loop_body, loops_around
 CODE = "TIM304"
 LABEL = "SINGLE-RUN"
 DEFAULT = True
+BENCHMARK_ONLY = True
 SEVERITY = "info"
 LANGUAGES = ("python", "cuda")
 MESSAGE = (

@@ -72,6 +72,7 @@ from perf_timing.lint.scopes import callee_text, last_segment, loops_around, pos
 CODE = "TIM201"
 LABEL = "SYNC-LOOP"
 DEFAULT = True
+BENCHMARK_ONLY = True
 SEVERITY = "warning"
 LANGUAGES = ("python", "cuda")
 MESSAGE = (
@@ -116,6 +117,8 @@ def check(source: SourceFile) -> Iterator[Report]:
         ):
             continue
         if samples.means_first(source, region) or _warms_up(region):
+            continue
+        if samples.means_launch(source, region):
             continue
         if samples.is_program(source, region):
             continue

@@ -1,0 +1,50 @@
+"""Whether measuring is what a piece of Python is for.
+
+Rules that judge how well something is measured (its warm-up, its spread, what stands in the
+measured loop) ask this first, with BENCHMARK_ONLY. A server, a demo or a training script also takes
+times, end to end and once; nobody reads a kernel's speed from those. Two things tell:
+
+- a name that speaks of measuring: of the file, its folder, a function or a class around the place;
+- how much of the file is about time: a reading, an event or a wait in every 33 lines.
+
+On public code that neither tells, none of 31 such findings was right; see lint-accuracy.md.
+CUDA C++ and notebooks are always asked: they are programs of one purpose.
+"""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perf_timing.lint.engine import SourceFile
+    from perf_timing.lint.facts import Node
+
+_NAMES = re.compile(
+    r"bench|perf(?!etto)|profil|timing|timer|latenc|throughput|speed|flops|gemm|elapsed"
+    r"|stopwatch|roofline|bandwidth",
+    re.IGNORECASE,
+)
+_TIMING = re.compile(
+    r"perf_counter|\btime\.time\(|\btime\(\)|Event\(|elapsed_time|synchronize\(|monotonic|timeit"
+    r"|do_bench|\.record\(|process_time|Timer\(|block_until_ready"
+)
+_SHARE = 0.03
+
+
+def is_benchmark(source: "SourceFile", node: "Node") -> bool:
+    """Whether the code around `node` is there to measure something."""
+    unit = source.unit
+    if unit.language != "python" or unit.places:
+        return True
+    lines = unit.text.count("\n") + 1
+    if len(_TIMING.findall(unit.text)) >= _SHARE * lines:
+        return True
+    names = list(_places(unit.path))
+    for scope in source.scopes.scope_of(node).enclosing():
+        names += [scope.name, scope.class_name]
+    return any(_NAMES.search(name) for name in names)
+
+
+def _places(path: str) -> tuple[str, ...]:
+    """Names of the file and its folder, the same from wherever the linter is called."""
+    return Path(path).absolute().parts[-2:] if path else ()

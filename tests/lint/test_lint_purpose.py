@@ -1,0 +1,61 @@
+"""Rules that judge how well something is measured stay silent where nothing is there to measure."""
+
+import pytest
+from lint.lint_command import Lint, Project
+
+TIMED = """\
+    t0 = time.perf_counter()
+    for _ in range(100):
+        model(x)
+    torch.cuda.synchronize()
+    print((time.perf_counter() - t0) / 100)
+"""
+HEAD = """\
+import time
+import torch
+
+model = torch.nn.Linear(4096, 4096).cuda()
+x = torch.randn(64, 4096, device="cuda")
+
+
+"""
+FILLER = "def unrelated_{n}(value):\n    if value:\n        return value + {n}\n    return 0\n\n\n"
+MUCH_ELSE = "".join(FILLER.format(n=n) for n in range(60))
+
+
+def rules_in(lint: Lint, project: Project, name: str, text: str) -> set[str]:
+    project({name: text})
+    return {rule for rule, _ in lint("--format", "json", name).places}
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("bench_linear.py", "run"),
+        ("serve.py", "measure_latency"),
+        ("benchmarks/linear.py", "run"),
+    ],
+)
+def test_a_name_that_speaks_of_measuring_is_enough(
+    lint: Lint, project: Project, name: str, function: str
+) -> None:
+    text = HEAD + MUCH_ELSE + f"def {function}():\n" + TIMED
+    assert "missing-warmup" in rules_in(lint, project, name, text)
+
+
+def test_a_short_file_about_time_is_enough(lint: Lint, project: Project) -> None:
+    text = HEAD + "def run():\n" + TIMED
+    assert "missing-warmup" in rules_in(lint, project, "linear.py", text)
+
+
+def test_a_span_in_a_long_file_about_something_else_is_left_alone(
+    lint: Lint, project: Project
+) -> None:
+    text = HEAD + MUCH_ELSE + "def run():\n" + TIMED
+    assert rules_in(lint, project, "serve.py", text) == set()
+
+
+def test_a_clock_without_a_wait_is_reported_everywhere(lint: Lint, project: Project) -> None:
+    timed = TIMED.replace("    torch.cuda.synchronize()\n", "")
+    text = HEAD + MUCH_ELSE + "def run():\n" + timed
+    assert rules_in(lint, project, "serve.py", text) == {"host-clock-without-sync"}
