@@ -116,6 +116,8 @@ def known_options() -> set[str]:
         "--upgrade": "pip",
         "--out": "tests/gpu/accuracy.py",
         "--ops": "tests/gpu/accuracy.py",
+        "--inputs": "tests/lint/fuzz_lint_timing.py",
+        "--seed": "tests/lint/fuzz_lint_timing.py",
         "--root": "score.py of the labelled corpus",
         "--all": "score.py of the labelled corpus",
     }
