@@ -127,7 +127,7 @@ def _load_pattern(path: Path) -> Rule:
             sections=sections,
             url=rule_url(path.stem),
             path=path,
-            trigger=data["trigger"],
+            trigger=_trigger(data["trigger"]),
             fix=data.get("fix", ""),
             # Off for plain ast-grep; whoever is handed an opt-in rule here has selected it.
             documents=re.sub(r"^severity: off$", "severity: info", text, flags=re.MULTILINE),
@@ -135,6 +135,10 @@ def _load_pattern(path: Path) -> Rule:
         )
     except (yaml.YAMLError, KeyError, IndexError, TypeError) as error:
         raise UserError(f"rule file {path.name} is not well-formed: {error!r}") from None
+
+
+def _trigger(given: str | list[str]) -> evidence.Trigger:
+    return given if isinstance(given, str) else tuple(given)
 
 
 def _pattern(part: dict[str, Any], first: dict[str, Any], path: Path) -> Pattern:

@@ -13,16 +13,24 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from perf_timing.lint import evidence
 from perf_timing.lint.prefilter import PYTHON_LOCAL, PYTHON_MEASURING
 
 _DEPTH = 3  # calls that are followed from a measurement into the file
+_MOST_CALLED = 40_000  # characters of functions that are only called, perhaps indirectly
 _MIN_LENGTH = 4000  # characters; below that there is nothing to win
 
 # Where a measurement begins or ends: what such a function calls, and what calls it, matters too.
-# The last ones are helpers that time the functions that are passed to them.
-_HELPERS = ("bench", "profile(", "measure(")
-_REGION = (*(word for words in PYTHON_MEASURING.values() for word in words), *_HELPERS)
+_REGION = tuple(word for words in PYTHON_MEASURING.values() for word in words)
+# Of these and of all that speaks of benchmarks, only the calls of helpers count (evidence.py).
+_GENERAL = (".profile(", ".measure(", "autorange")
 _LOCAL = tuple(word for words in PYTHON_LOCAL.values() for word in words)
+# Without a measurement, what is left to check is the unit of times that come from somewhere.
+_SOURCES = (
+    *("perf_counter", "monotonic(", "process_time", "thread_time", "time.time", "time()"),
+    *("time_ns", "_time_total", "total_seconds", "device_time", "default_timer", "datetime."),
+    *("timeit", "autorange", "elapsed", "do_bench", "from time import"),
+)
 # Events that are never read order streams; only where they are read does their place matter.
 _EVENT = ("Event(", ".record(")
 _HEADER = re.compile(r"(?:async[ \t]+def|def|class)[ \t]+(\w+)")
@@ -128,28 +136,42 @@ def _kept(text: str, parts: list[_Part]) -> set[_Part]:
     by_name: dict[str, list[_Part]] = {}
     for part in parts:
         by_name.setdefault(part.name, []).append(part)
-    words = (*_REGION, *_EVENT) if "elapsed" in text else _REGION
     outside = _outside_of(parts, text)
-    seeds = _around(words, text, parts) | _using(_bound(words, outside), text, parts)
+    measures = evidence.measures(text, "python")
+    words, bound = (_measuring(text), _REGION) if measures else (_SOURCES, _SOURCES)
+    seeds = _around(words, text, parts) | _using(_bound(bound, outside), text, parts)
+    if measures:
+        seeds |= _owners(evidence.helper_calls(text), parts)
     names = {_called_name(part) for part in seeds if part}
     measuring = seeds | _around(names, text, parts)
-    pending = [(part, _DEPTH) for part in measuring if part]
-    followed: dict[str, int] = {}  # names, and how deep they were followed
+    seen = {part for part in measuring if part}
+    mentioned = {word for part in seen if not part.is_class for word in _words_of(part, text)}
     if None in measuring:  # code outside of functions measures, or calls what does
-        pending += _mentioned(outside, by_name, _DEPTH, followed)
-    seen: dict[_Part, int] = {}
-    while pending:
-        part, depth = pending.pop()
-        if seen.get(part, -1) >= depth:
-            continue
-        seen[part] = depth
-        if depth and not part.is_class:
-            pending += _mentioned(text[part.start : part.end], by_name, depth - 1, followed)
+        mentioned |= set(_WORD.findall(outside))
+    room = _MOST_CALLED
+    for _ in range(_DEPTH if measures else 0):
+        called = {part for word in by_name.keys() & mentioned for part in by_name[word]} - seen
+        # The nearest come first; of a large file, what is far from any measurement is left out.
+        room -= sum(part.end - part.start for part in called if not part.is_class)
+        if room < 0:
+            break
+        seen |= called
+        mentioned = {word for part in called if not part.is_class for word in _words_of(part, text)}
     local = _around(_LOCAL, text, parts) | _using(_bound(_LOCAL, outside), text, parts)
-    kept = {part for part in local if part} | seen.keys()
+    kept = {part for part in local if part} | seen
     owners = {part.owner for part in kept if part.owner} | {part for part in kept if part.is_class}
     kept |= {part for part in by_name.get("__init__", ()) if part.owner in owners}
     return kept | owners
+
+
+def _measuring(text: str) -> Iterable[str]:
+    """The words that a function holds which measures, records, captures or brings times."""
+    words = [word for word in _REGION if "bench" not in word and word not in _GENERAL]
+    return [*words, *_EVENT] if "elapsed" in text else words
+
+
+def _words_of(part: _Part, text: str) -> list[str]:
+    return _WORD.findall(text, part.start, part.end)
 
 
 def _bound(words: Iterable[str], outside: str) -> set[str]:
@@ -177,16 +199,6 @@ def _using(names: set[str], text: str, parts: list[_Part]) -> set[_Part | None]:
 def _called_name(part: _Part) -> str:
     """By what name others call the part."""
     return part.owner.name if part.owner and part.name.startswith("__") else part.name
-
-
-def _mentioned(
-    text: str, by_name: dict[str, list[_Part]], depth: int, followed: dict[str, int]
-) -> Iterator[tuple[_Part, int]]:
-    for word in by_name.keys() & set(_WORD.findall(text)):
-        if followed.get(word, -1) < depth:
-            followed[word] = depth
-            for part in by_name[word]:
-                yield part, depth
 
 
 def _outside_of(parts: list[_Part], text: str) -> str:

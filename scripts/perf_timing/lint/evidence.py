@@ -16,8 +16,9 @@ from itertools import pairwise
 from perf_timing.lint import stopwatches
 from perf_timing.lint import vocabulary as words
 
-# What a rule's TRIGGER is: a regular expression, or a function of (text, language).
-Trigger = str | Callable[[str, str], bool]
+# What a rule's TRIGGER is: a regular expression, several that must all match, or a function of
+# (text, language).
+Trigger = str | tuple[str, ...] | Callable[[str, str], bool]
 # A plain word, and the pattern that counts where it stands; None: the word alone.
 _Clue = tuple[str, re.Pattern[str] | None]
 
@@ -71,6 +72,8 @@ def triggers(trigger: Trigger, text: str, language: str) -> bool:
     """Whether a rule with this trigger could report something in the text."""
     if isinstance(trigger, str):
         return re.search(trigger, text) is not None
+    if isinstance(trigger, tuple):
+        return all(re.search(pattern, text) for pattern in trigger)
     return trigger(text, language)
 
 
@@ -152,11 +155,11 @@ _MADE = re.compile(r"(\w+)[ \t]*=[ \t]*(?:\w+\.)*(\w+)\(")
 
 
 def _benchmarks(text: str, language: str) -> bool:
-    given = _given_to_helpers(text)
+    given = helper_calls(text)
     if language == "cuda":
         return any(True for _ in given)
     functions: set[str] = set()
-    for arguments in given:
+    for arguments in (_arguments(at, text) for at in given):
         if "lambda" in arguments:
             return True
         if not functions:
@@ -167,14 +170,14 @@ def _benchmarks(text: str, language: str) -> bool:
     return False
 
 
-def _given_to_helpers(text: str) -> Iterator[str]:
-    """The arguments of each call whose name is like that of a benchmark helper."""
+def helper_calls(text: str) -> Iterator[int]:
+    """Where the arguments begin of each call whose name is like that of a benchmark helper."""
     for found in (found for pattern in _HELPERS for found in pattern.finditer(text)):
         before = _BEFORE.search(text, max(0, found.start() - 100), found.start())
         start = before.start() if before else found.start()
         name = text[start : found.end()].rstrip(" \t\n(")
         if _is_helper(name) and not text.endswith(("def ", "class "), 0, start):
-            yield _arguments(found.end(), text)
+            yield found.end()
 
 
 def _is_helper(name: str) -> bool:

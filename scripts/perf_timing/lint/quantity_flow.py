@@ -43,6 +43,7 @@ from perf_timing.lint.quantity_values import (
     Stored,
     Suspect,
     class_name_of,
+    is_timed,
     item_of,
 )
 from perf_timing.lint.scopes import (
@@ -58,15 +59,47 @@ class QuantityFlow(Calls):
 
     def run(self) -> list[Problem]:
         """All problems, without duplicates, in order of the source."""
+        scopes = [scope for scope in self.scopes.all if not scope.is_kernel]
+        passed: dict[int, dict[tuple[int, str], list[Value]]] = {}
+        active = scopes
         for _ in range(PASSES):
             self.problems = []
-            self._given_now = defaultdict(list)
-            for scope in self.scopes.all:
-                if not scope.is_kernel:
-                    self._run_scope(scope)
-            self._given = self._given_now
+            timed = set()
+            for scope in active:
+                self._given_now, self.met_time = defaultdict(list), False
+                self._run_scope(scope)
+                passed[id(scope)] = self._given_now
+                if self.met_time:
+                    timed.add(id(scope))
+            self._given = defaultdict(list)
+            for scope in scopes:
+                for key, values in passed[id(scope)].items():
+                    self._given[key] += values
+            # Where no time was met, none is met in the next pass unless another scope hands one in.
+            names = self._timed_names()
+            active = [s for s in scopes if id(s) in timed or self._may_meet_time(s, names)]
         unique = {(p.node.start, p.node.end, p.kind): p for p in self.problems}
         return sorted(unique.values(), key=lambda p: p.node.start)
+
+    def _may_meet_time(self, scope: Scope, names: set[str]) -> bool:
+        """Whether what is known of other scopes by now may bring a time into this one."""
+        around = [*scope.enclosing()][1:]
+        if any(is_timed(v) for s in around for v in self._final.get(id(s.node), {}).values()):
+            return True
+        own = id(scope.node)
+        if any(is_timed(v) for p in scope.parameters for v in self._given.get((own, p), ())):
+            return True
+        return not names.isdisjoint(re.findall(r"\w+", scope.node.text))
+
+    def _timed_names(self) -> set[str]:
+        """Names of functions, members and globals that bring a time."""
+        names = {name for (_, name), value in self._attributes.items() if is_timed(value)}
+        names |= {name for name, value in self._globals.items() if is_timed(value)}
+        return names | {
+            scope.short_name
+            for scope in self.scopes.all
+            if is_timed(self._returns.get(id(scope.node)))
+        }
 
     # Scopes
 
@@ -256,6 +289,7 @@ class QuantityFlow(Calls):
             if child.kind not in ("name", "targs"):
                 self.value(child, frame)
             if name.kind == "name" and exponent is not None:
+                self.met_time = True
                 frame.env[key_of(name)] = time_sources.duration(exponent, child)
 
 

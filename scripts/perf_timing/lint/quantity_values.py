@@ -120,6 +120,7 @@ class Values:
         text = scopes.tree.text
         self.torch_timers = "utils.benchmark" in text or "blocked_autorange" in text
         self.problems: list[Problem] = []
+        self.met_time = False  # whether a time was met in the scope that is run
         self._returns: dict[int, Value] = {}
         self._final: dict[int, dict[str, Stored]] = {}
         self._attributes: dict[tuple[str, str], Value] = {}
@@ -139,6 +140,8 @@ class Values:
         """The value of an expression; everything in it is checked on the way."""
         if node.kind in _EVALUATED:
             result: Value = getattr(self, f"_{node.kind}")(node, frame)
+            if is_timed(result):
+                self.met_time = True
             return result
         if node.kind != "lambda":
             for child in node.children:
@@ -601,6 +604,11 @@ def _reads(node: Node, key: str) -> bool:
     return any(
         n.kind in ("name", "subscript", "attribute") and key_of(n) == key for n in node.walk()
     )
+
+
+def is_timed(value: Stored) -> bool:
+    """Whether a value is more than a plain number or amount: a time, a rate, a list, a tuple."""
+    return value is not None and not isinstance(value, (Number, Work))
 
 
 def item_of(value: Value) -> Value:

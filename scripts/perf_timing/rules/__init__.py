@@ -16,7 +16,8 @@ field for stands below `metadata:` of the first document:
       code: TIM603
       label: NVTX-API
       default: true               # false: only reported when selected
-      trigger: nvtx               # regular expression; a file without a match is never parsed
+      trigger: nvtx               # regular expression, or a list of them, cheap ones first; a file
+                                  # in which one has no match is never parsed
       fix: safe                   # "safe" or "unsafe", where the document has a `fix`
       requires: 'import nvtx'     # optional, on any document: regular expression that the whole
                                   # file must match for this document to count
@@ -32,9 +33,10 @@ field for stands below `metadata:` of the first document:
 Any other rule is `<rule_name>.py`: a module whose docstring is the same documentation, with the
 constants CODE, LABEL, DEFAULT, SEVERITY, LANGUAGES, MESSAGE and NOTE, and a function
 `check(source: perf_timing.lint.engine.SourceFile) -> Iterable[Report]` over what the engine knows.
-TRIGGER may narrow the files that the rule is asked about (a regular expression; without it, files
-that measure something), DEVICE_ONLY = False widens them to files that name no device, and
-BENCHMARK_ONLY = True keeps the rule to Python that is there to measure (lint/purpose.py).
+TRIGGER may narrow the files that the rule is asked about (a regular expression, or a function of
+lint/evidence.py; without it, files that may measure something), DEVICE_ONLY = False widens them to
+files that name no device, and BENCHMARK_ONLY = True keeps the rule to Python that is there to
+measure (lint/purpose.py).
 
 The blocks of code below "Example" and "Use instead" are tested: the rule reports every block of
 the first kind and no rule that is on by default reports one of the second.
