@@ -17,7 +17,7 @@ from perf_timing.lint import evidence
 from perf_timing.lint.prefilter import PYTHON_LOCAL, PYTHON_MEASURING
 
 _DEPTH = 3  # calls that are followed from a measurement into the file
-_MOST_CALLED = 40_000  # characters of functions that are only called, perhaps indirectly
+_MOST_CALLED = 20_000  # characters of functions that are only called, perhaps indirectly
 _MIN_LENGTH = 4000  # characters; below that there is nothing to win
 
 # Where a measurement begins or ends: what such a function calls, and what calls it, matters too.
@@ -143,7 +143,7 @@ def _kept(text: str, parts: list[_Part]) -> set[_Part]:
     if measures:
         seeds |= _owners(evidence.helper_calls(text), parts)
     names = {_called_name(part) for part in seeds if part}
-    measuring = seeds | _around(names, text, parts)
+    measuring = seeds | _using(names, text, parts)
     seen = {part for part in measuring if part}
     mentioned = {word for part in seen if not part.is_class for word in _words_of(part, text)}
     if None in measuring:  # code outside of functions measures, or calls what does
@@ -167,7 +167,7 @@ def _kept(text: str, parts: list[_Part]) -> set[_Part]:
 def _measuring(text: str) -> Iterable[str]:
     """The words that a function holds which measures, records, captures or brings times."""
     words = [word for word in _REGION if "bench" not in word and word not in _GENERAL]
-    return [*words, *_EVENT] if "elapsed" in text else words
+    return [*words, *_EVENT] if evidence.reads_events(text, "python") else words
 
 
 def _words_of(part: _Part, text: str) -> list[str]:
@@ -190,10 +190,8 @@ def _bound(words: Iterable[str], outside: str) -> set[str]:
 
 def _using(names: set[str], text: str, parts: list[_Part]) -> set[_Part | None]:
     """The innermost parts that use one of the names."""
-    if not names:
-        return set()
-    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b")
-    return _owners((found.start() for found in pattern.finditer(text)), parts)
+    places = (at for name in sorted(names) for at in evidence.word_places(name, text))
+    return _owners(places, parts)
 
 
 def _called_name(part: _Part) -> str:

@@ -236,7 +236,7 @@ def _differences(text: str) -> bool:
         if not bound:
             break
         names |= bound
-        fresh = [at for name in sorted(bound) for at in _word_places(name, text)]
+        fresh = [at for name in sorted(bound) for at in word_places(name, text)]
         places += fresh
     return any(_subtracts(one, two, text) for one, two in pairwise(sorted(places)))
 
@@ -248,7 +248,8 @@ def _subtracts(one: int, two: int, text: str) -> bool:
     return _statement_start(two, text) <= one and not _COMPARED.match(text, two)
 
 
-def _word_places(name: str, text: str) -> Iterator[int]:
+def word_places(name: str, text: str) -> Iterator[int]:
+    """Where `name` stands in the text as a whole word."""
     at = text.find(name)
     while at >= 0:
         end = at + len(name)
@@ -283,7 +284,8 @@ def _bound(places: Iterable[int], text: str, functions: Sequence[_Function]) -> 
         if "=" in before and _kept(before.rpartition("=")[2]):
             left = _LEFT.match(before)
             found.update(_NAME.findall(left[1]) if left else ())
-            found.update(name.rpartition(".")[2] for name in _TARGET.findall(before))
+            line = before[before.rfind("\n") + 1 :]
+            found.update(name.rpartition(".")[2] for name in _TARGET.findall(line))
         if "return" in before and _kept(before.rpartition("return")[2]):
             found |= _enclosing_function(start, text, functions)
     return found - {"self", "cls", ""}

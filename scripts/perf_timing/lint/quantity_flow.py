@@ -19,6 +19,7 @@ a name declares contradicts the text that is printed beside it, but no other nam
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from perf_timing.lint import time_sources
 from perf_timing.lint.facts import Node
@@ -77,9 +78,15 @@ class QuantityFlow(Calls):
                     self._given[key] += values
             # Where no time was met, none is met in the next pass unless another scope hands one in.
             names = self._timed_names()
+            if not (names or timed):
+                break
             active = [s for s in scopes if id(s) in timed or self._may_meet_time(s, names)]
         unique = {(p.node.start, p.node.end, p.kind): p for p in self.problems}
         return sorted(unique.values(), key=lambda p: p.node.start)
+
+    @cached_property
+    def _words(self) -> dict[int, frozenset[str]]:
+        return {}
 
     def _may_meet_time(self, scope: Scope, names: set[str]) -> bool:
         """Whether what is known of other scopes by now may bring a time into this one."""
@@ -89,7 +96,13 @@ class QuantityFlow(Calls):
         own = id(scope.node)
         if any(is_timed(v) for p in scope.parameters for v in self._given.get((own, p), ())):
             return True
-        return not names.isdisjoint(re.findall(r"\w+", scope.node.text))
+        return not names.isdisjoint(self._words_of(scope))
+
+    def _words_of(self, scope: Scope) -> frozenset[str]:
+        key = id(scope)
+        if key not in self._words:
+            self._words[key] = frozenset(re.findall(r"\w+", scope.node.text))
+        return self._words[key]
 
     def _timed_names(self) -> set[str]:
         """Names of functions, members and globals that bring a time."""

@@ -140,8 +140,8 @@ class Values:
         """The value of an expression; everything in it is checked on the way."""
         if node.kind in _EVALUATED:
             result: Value = getattr(self, f"_{node.kind}")(node, frame)
-            if is_timed(result):
-                self.met_time = True
+            if not self.met_time and result is not None:
+                self.met_time = is_timed(result)
             return result
         if node.kind != "lambda":
             for child in node.children:
@@ -607,8 +607,11 @@ def _reads(node: Node, key: str) -> bool:
 
 
 def is_timed(value: Stored) -> bool:
-    """Whether a value is more than a plain number or amount: a time, a rate, a list, a tuple."""
-    return value is not None and not isinstance(value, (Number, Work))
+    """Whether a value is a time or a rate, or holds one."""
+    inner = value if isinstance(value, Suspect) else plain(value)
+    if isinstance(inner, Several):
+        return any(is_timed(item) for item in inner.items)
+    return isinstance(inner, (Quantity, Conflict, Suspect))
 
 
 def item_of(value: Value) -> Value:

@@ -1,7 +1,9 @@
 """Checks files: in batches, on as many processes as pay off, with results in one fixed order."""
 
+import contextlib
+import gc
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from perf_timing._cli import UserError
@@ -56,6 +58,22 @@ class FileResult:
 
 def run(targets: Sequence[Target], choose: Chooser, jobs: int) -> list[FileResult]:
     """One result for each target, in the order of `targets`. Raises UserError."""
+    with _rare_collections():
+        return _run(targets, choose, jobs)
+
+
+@contextlib.contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Look for garbage less often: trees are large and live as long as their file is checked."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def _run(targets: Sequence[Target], choose: Chooser, jobs: int) -> list[FileResult]:
     if jobs > 1 and len(targets) >= _PARALLEL_FROM and workers.supported():
         return _run_parallel(targets, choose, jobs)
     batches = [targets[i : i + _BATCH] for i in range(0, len(targets), _BATCH)]
