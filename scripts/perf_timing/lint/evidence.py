@@ -57,7 +57,8 @@ _CPP_TIMES = _clues(
     "KeepRunning",
     ("state", r":\s*\*?\s*state\s*\)"),
 )
-_CPP_CLOCK_HELPER = re.compile(r"\b(\w+)\s*\(\s*\)")
+_NO_ARGUMENTS = re.compile(r"\(\s*\)")
+_LAST_NAME = re.compile(r"\w*\s*\Z")
 
 
 _GRAPHS = _clues(
@@ -125,7 +126,11 @@ def _any(clues: tuple[_Clue, ...], text: str) -> bool:
 
 
 def _has_clock_helper(text: str) -> bool:
-    return any(words.CPP_CLOCK_HELPER.match(name) for name in _CPP_CLOCK_HELPER.findall(text))
+    for call in _NO_ARGUMENTS.finditer(text):
+        name = _LAST_NAME.search(text, max(0, call.start() - 40), call.start())
+        if name and words.CPP_CLOCK_HELPER.match(name[0].rstrip()):
+            return True
+    return False
 
 
 # Calls of benchmark helpers, known by their names, that are given a function of the file

@@ -46,7 +46,12 @@ _DECLARATION = re.compile(
 # In Python the function that is called has to show that it takes a time.
 _READS_CLOCK = re.compile(r"time\(|perf_counter|monotonic|timer\(|\bnow\(|Event\(|\.record\(")
 # For may_use: the call of something that starts, and the types that speak of a stopwatch.
-_START_TEXT = re.compile(r"(?:[sS]tart|START|[bB]egin|BEGIN|[rR]eset|RESET|[tT]ic)\w*\s*\(")
+# One pattern for each beginning: a search for plain letters is ten times faster than for several.
+_START_TEXTS = tuple(
+    re.compile(rf"{word}\w*\s*\(")
+    for word in ("tart", "START", "egin", "BEGIN", "reset", "Reset", "RESET", "tic", "Tic")
+)
+_READINGS = ("time(", "perf_counter", "monotonic", "timer(", "now(", "Event(", ".record(")
 _LAST_NAME = re.compile(r"\w*\Z")
 _TYPES = ("imer", "atch", "Clock", "Chrono")
 _WATCH_CLASS = re.compile(r"\bclass\s+\w*(?:imer|atch|hrono|lock|Tic|Toc)")
@@ -85,12 +90,12 @@ class _Call:
 
 def may_use(text: str, language: str) -> bool:
     """Whether `watches` could find something in a text, told by its words alone."""
-    if language == "python" and not _READS_CLOCK.search(text):
+    if language == "python" and not any(word in text for word in _READINGS):
         return False
     if language == "cuda" and any(word in text for word in _TYPES) and _DECLARATION.search(text):
         return True
     typed = language == "python" and _WATCH_CLASS.search(text) is not None
-    for found in _START_TEXT.finditer(text):
+    for found in (found for pattern in _START_TEXTS for found in pattern.finditer(text)):
         name = _LAST_NAME.search(text, max(0, found.start() - 60), found.start())
         verb = (name[0] if name else "") + text[found.start() : found.end()]
         if not _STARTS.isdisjoint(_words(verb)):
