@@ -115,14 +115,13 @@ def chooses(words: Iterable[str]) -> bool:
 def macros_of(scopes: Scopes) -> dict[str, Value]:
     """Numbers that `#define` names."""
     found: dict[str, Value] = {}
-    for node in scopes.tree.root.walk():
-        if node.kind == "macro":
-            parts = re.match(
-                r"#\s*define\s+(\w+)\s+\(?\s*([\w.+-]+)\s*\)?\s*(//.*)?$", node.text.strip()
-            )
-            number = literal(parts[2]) if parts else None
-            if parts and number is not None:
-                found[parts[1]] = named_number(number, parts[1])
+    for node in scopes.tree.of_kind("macro"):
+        parts = re.match(
+            r"#\s*define\s+(\w+)\s+\(?\s*([\w.+-]+)\s*\)?\s*(//.*)?$", node.text.strip()
+        )
+        number = literal(parts[2]) if parts else None
+        if parts and number is not None:
+            found[parts[1]] = named_number(number, parts[1])
     return found
 
 
@@ -136,7 +135,7 @@ def types_of(scopes: Scopes) -> dict[str, str]:
 def count_values(scopes: Scopes) -> frozenset[float]:
     """Numbers that the file uses as counts: in range(), loop headers, and under names of counts."""
     found: set[float] = set()
-    for node in scopes.tree.root.walk():
+    for node in scopes.tree.nodes():
         numbers: list[Node] = []
         if node.kind == "call" and last_segment(callee_text(node)) in (
             "range",

@@ -85,7 +85,6 @@ _DATA_PARALLEL = re.compile(r"data_?parallel|(^|[^a-z])dp_|dp_size|dp_world|repl
 def check(source: SourceFile) -> Iterator[Report]:
     """Rates whose numerator is not the work of the window."""
     seen: set[int] = set()
-    shared = _SHARED.search(source.unit.text) is not None
     for region in source.regions.all:
         if region.kind not in ("clock", "event"):
             continue
@@ -94,7 +93,7 @@ def check(source: SourceFile) -> Iterator[Report]:
                 continue
             names = named(source, quotient.above, region.scope)
             message = _accumulation(quotient, names) or _one_of_many(quotient)
-            message = message or (_world(names) if shared else "")
+            message = message or _world(source, names)
             if message and _counts_batches(quotient):
                 seen.add(id(quotient.node))
                 yield Report(quotient.node, message, related=((region.start, "timed from here"),))
@@ -160,9 +159,11 @@ def _calls(node: Node, name: str) -> bool:
     return any(n.kind == "call" and last_segment(callee_text(n)) == name for n in node.walk())
 
 
-def _world(names: set[str]) -> str:
+def _world(source: SourceFile, names: set[str]) -> str:
     world = [n for n in names if re.search(r"(^|[._])(get_)?world_size$|num_gpus$|WORLD_SIZE", n)]
     if not world or any(_DATA_PARALLEL.search(n) or _SHARED.search(n) for n in names):
+        return ""
+    if not _SHARED.search(source.unit.text):
         return ""
     return (
         f"`{world[0]}` counts every rank, but ranks of one model-parallel group share their batch:"

@@ -18,6 +18,7 @@ Kinds of nodes, beside those that the YAML files name:
 
 import bisect
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -140,14 +141,22 @@ class Tree:
     def nodes(self) -> list[Node]:
         """All nodes in the order of the source."""
         if self._nodes is None:
-            self._nodes = list(self.root.walk())
+            # As walk() does, without a generator: this list is made for every file.
+            self._nodes, stack = [], [self.root]
+            while stack:
+                node = stack.pop()
+                self._nodes.append(node)
+                if node.children:
+                    stack += node.children[::-1]
         return self._nodes
 
     def of_kind(self, *kinds: str) -> list[Node]:
         """All nodes of some kinds in the order of the source."""
         if not self._kinds:
+            by_kind: dict[str, list[Node]] = defaultdict(list)
             for node in self.nodes():
-                self._kinds.setdefault(node.kind, []).append(node)
+                by_kind[node.kind].append(node)
+            self._kinds = dict(by_kind)
         if len(kinds) == 1:
             return self._kinds.get(kinds[0], [])
         found = [node for kind in kinds for node in self._kinds.get(kind, [])]
