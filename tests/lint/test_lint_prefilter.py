@@ -77,6 +77,23 @@ def test_what_a_measurement_calls_and_what_calls_it_stays() -> None:
     assert elide(code + FILLER).startswith(code)
 
 
+def test_of_a_large_file_what_is_far_from_the_measurement_is_blanked() -> None:
+    long = "".join(f"    x = x * {i} + 1\n" for i in range(1500))
+    near = (
+        "def bench(x):\n    t = time.perf_counter()\n    near(x)\n"
+        "    return time.perf_counter() - t\n\n\ndef near(x):\n    far(x)\n\n\n"
+    )
+    assert elide(f"{near}def far(x):\n{long}\n\n{FILLER}").startswith(f"{near}pass")
+
+
+def test_a_name_inside_of_another_is_no_call() -> None:
+    code = (
+        "def run():\n    t = time.perf_counter()\n    f()\n    return time.perf_counter() - t\n\n\n"
+    )
+    quiet = "def quiet(x):\n    prune(x)\n    return running\n\n\n"
+    assert elide(code + quiet + FILLER).startswith(code + "pass")
+
+
 def test_a_word_in_a_docstring_is_no_function() -> None:
     code = 'def f():\n    """\ndef g():\n    """\n    return time.perf_counter()\n\n\n'
     assert elide(code + FILLER).startswith(code)
