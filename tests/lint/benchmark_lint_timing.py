@@ -1,8 +1,10 @@
 """How long the linter takes: `python tests/lint/benchmark_lint_timing.py --tree CHECKOUT`.
 
-Prints the time of one file, of a whole tree beside `ruff check`, of 1, 4 and 16 copies of a part
-of it, and the largest memory. Runs are interleaved, each in a cold process with a warm disk, and
-the median counts. Give `--torchfix COMMAND` to compare with that too, on a part of the tree.
+Prints the time of one file, of a whole tree beside `ruff check` with its default rules, of 1, 4 and
+16 copies of a part of it, and the largest memory. Runs are interleaved, each in a cold process with
+a warm disk, and the median counts: of the wall time, and of the processor time of all processes,
+which other work on the machine disturbs least. Give `--torchfix COMMAND` to compare with that too,
+on a part of the tree.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 LINT = [sys.executable, "-m", "perf_timing.lint"]
@@ -39,23 +42,41 @@ def bench(fn, x, iterations=100):
 """
 
 
-def run_s(command: Sequence[str]) -> float:
-    """Wall time in seconds of one run; a status other than 0, 1 and 2 ends the benchmark."""
+class Cost(NamedTuple):
+    """What a run took, in seconds: on the wall, and of processors."""
+
+    wall_s: float
+    cpu_s: float
+
+    def __str__(self) -> str:
+        return f"{self.wall_s:.2f} s ({self.cpu_s:.2f} s of processors)"
+
+
+def run(command: Sequence[str]) -> Cost:
+    """The cost of one run; a status other than 0, 1 and 2 ends the benchmark."""
     environment = {**os.environ, "PYTHONPATH": str(SCRIPTS)}
-    start = time.perf_counter()
+    before, start = _children_cpu_s(), time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True)
-    elapsed_s = time.perf_counter() - start
+    cost = Cost(time.perf_counter() - start, _children_cpu_s() - before)
     if done.returncode not in (0, 1, 2):
         raise SystemExit(f"{shlex.join(command)} ended with {done.returncode}: {done.stderr!r}")
-    return elapsed_s
+    return cost
 
 
-def interleaved_s(commands: Sequence[Sequence[str]], repeat: int) -> list[float]:
-    """Median wall time of each command in seconds, after one run of each that does not count."""
+def _children_cpu_s() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def interleaved(commands: Sequence[Sequence[str]], repeat: int) -> list[Cost]:
+    """Median cost of each command, after one run of each that does not count."""
     for command in commands:
-        run_s(command)
-    rounds = [[run_s(command) for command in commands] for _ in range(repeat)]
-    return [statistics.median(times) for times in zip(*rounds, strict=True)]
+        run(command)
+    rounds = [[run(command) for command in commands] for _ in range(repeat)]
+    return [
+        Cost(*(statistics.median(values) for values in zip(*costs, strict=True)))
+        for costs in zip(*rounds, strict=True)
+    ]
 
 
 def peak_mb(command: Sequence[str]) -> float:
@@ -102,28 +123,28 @@ def one_file(folder: Path, repeat: int) -> None:
         text += "def op(x):\n    y = x @ x\n    return y.sum()\n\n\n"
     path = folder / "bench.py"
     path.write_text(text)
-    lint, idle = interleaved_s([[*LINT, str(path)], [sys.executable, "-c", "pass"]], repeat)
-    print(f"one file of 300 lines: {lint * 1e3:.0f} ms, of which Python itself {idle * 1e3:.0f} ms")
+    lint, idle = interleaved([[*LINT, str(path)], [sys.executable, "-c", "pass"]], repeat)
+    print(f"one file of 300 lines: {lint}; of which Python itself {idle}")
 
 
 def whole_tree(tree: Path, ruff: str | None, repeat: int) -> None:
     files = [path for path in tree.rglob("*.py") if path.is_file()]
     lines = sum(path.read_bytes().count(b"\n") for path in files)
-    commands = [[*LINT, str(tree)], [*LINT, "--jobs", "1", str(tree)]]
+    commands = [[*LINT, "--isolated", str(tree)], [*LINT, "--isolated", "--jobs", "1", str(tree)]]
     if ruff:
-        commands.append([ruff, "check", "--no-cache", "-q", str(tree)])
-    lint, single, *others = interleaved_s(commands, repeat)
+        commands.append([ruff, "check", "--no-cache", "--isolated", "-q", str(tree)])
+    lint, single, *others = interleaved(commands, repeat)
     print(f"{tree.name}: {len(files)} Python files, {lines} lines")
-    print(f"  lint-timing {lint:.2f} s ({lines / lint / 1e3:.0f} thousand lines/s), one process"
-          f" {single:.2f} s")  # fmt: skip
+    print(f"  lint-timing {lint}; in one process {single}")
     for other in others:
-        print(f"  ruff check {other:.2f} s; ratio {lint / other:.2f}")
+        ratio = f"{lint.wall_s / other.wall_s:.1f} on the wall"
+        print(f"  ruff check {other}; {ratio}, {lint.cpu_s / other.cpu_s:.1f} of processors")
     print(f"  largest memory {peak_mb(commands[0]):.0f} MB")
 
 
 def scaling(tree: Path, folder: Path, repeat: int) -> None:
     files = sorted(path for path in tree.rglob("*.py") if path.is_file())[::4]
-    times = []
+    costs: list[Cost] = []
     for copies in (1, 4, 16):
         target = folder / f"x{copies}"
         for copy in range(copies):
@@ -131,20 +152,20 @@ def scaling(tree: Path, folder: Path, repeat: int) -> None:
                 place = target / str(copy) / str(number % 50) / f"{number}_{path.name}"
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, place)
-        times += interleaved_s([[*LINT, str(target)]], repeat)
+        costs += interleaved([[*LINT, str(target)]], repeat)
     rates = ", ".join(
-        f"{copies}x {elapsed_s:.2f} s ({elapsed_s / copies:.2f} s each)"
-        for copies, elapsed_s in zip((1, 4, 16), times, strict=True)
+        f"{copies}x {cost} ({cost.cpu_s / copies:.2f} s of processors each)"
+        for copies, cost in zip((1, 4, 16), costs, strict=True)
     )
     print(f"{len(files)} files: {rates}")
 
 
 def beside(command: str, tree: Path) -> None:
     files = [str(p) for p in sorted(tree.rglob("*.py")) if b"torch" in p.read_bytes()][::10]
-    ours = run_s([*LINT, *files])
-    theirs = run_s([*shlex.split(command), *files])
-    print(f"{len(files)} files: lint-timing {ours:.2f} s, {command} {theirs:.2f} s;"
-          f" {theirs / ours:.0f} times as long")  # fmt: skip
+    ours = run([*LINT, *files])
+    theirs = run([*shlex.split(command), *files])
+    print(f"{len(files)} files: lint-timing {ours}, {command} {theirs};"
+          f" {theirs.cpu_s / ours.cpu_s:.0f} times the processor time")  # fmt: skip
 
 
 def main() -> int:

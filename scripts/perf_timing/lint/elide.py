@@ -160,8 +160,13 @@ def _kept(text: str, parts: list[_Part]) -> set[_Part]:
     local = _around(_LOCAL, text, parts) | _using(_bound(_LOCAL, outside), text, parts)
     kept = {part for part in local if part} | seen
     owners = {part.owner for part in kept if part.owner} | {part for part in kept if part.is_class}
-    kept |= {part for part in by_name.get("__init__", ()) if part.owner in owners}
-    return kept | owners
+    makers = {part for part in by_name.get("__init__", ()) if part.owner in owners}
+    # What a constructor calls makes the members that a measurement uses.
+    words_there = {word for part in makers for word in _words_of(part, text)}
+    makers |= {
+        p for word in by_name.keys() & words_there for p in by_name[word] if p.owner in owners
+    }
+    return kept | owners | makers
 
 
 def _measuring(text: str) -> Iterable[str]:
