@@ -17,11 +17,14 @@ from perf_timing.lint import evidence
 from perf_timing.lint.prefilter import PYTHON_LOCAL, PYTHON_MEASURING
 
 _DEPTH = 3  # calls that are followed from a measurement into the file
+_LARGE = 32_000  # characters; what is longer is no script that times, and is looked at more closely
 _MOST_CALLED = 20_000  # characters of functions that are only called, perhaps indirectly
 _MIN_LENGTH = 4000  # characters; below that there is nothing to win
 
 # Where a measurement begins or ends: what such a function calls, and what calls it, matters too.
 _REGION = tuple(word for words in PYTHON_MEASURING.values() for word in words)
+# Helpers that time the functions that are passed to them.
+_HELPERS = ("bench", "profile(", "measure(")
 # Of these and of all that speaks of benchmarks, only the calls of helpers count (evidence.py).
 _GENERAL = (".profile(", ".measure(", "autorange")
 _LOCAL = tuple(word for words in PYTHON_LOCAL.values() for word in words)
@@ -137,18 +140,18 @@ def _kept(text: str, parts: list[_Part]) -> set[_Part]:
     for part in parts:
         by_name.setdefault(part.name, []).append(part)
     outside = _outside_of(parts, text)
-    measures = evidence.measures(text, "python")
-    words, bound = (_measuring(text), _REGION) if measures else (_SOURCES, _SOURCES)
+    measures, large = evidence.measures(text, "python"), len(text) > _LARGE
+    words, bound = (_measuring(text), (*_REGION, *_HELPERS)) if measures else (_SOURCES, _SOURCES)
     seeds = _around(words, text, parts) | _using(_bound(bound, outside), text, parts)
     if measures:
         seeds |= _owners(evidence.helper_calls(text), parts)
     names = {_called_name(part) for part in seeds if part}
-    measuring = seeds | _using(names, text, parts)
+    measuring = seeds | (_using if large else _around)(names, text, parts)
     seen = {part for part in measuring if part}
     mentioned = {word for part in seen if not part.is_class for word in _words_of(part, text)}
     if None in measuring:  # code outside of functions measures, or calls what does
         mentioned |= set(_WORD.findall(outside))
-    room = _MOST_CALLED
+    room = _MOST_CALLED if large else len(text)
     for _ in range(_DEPTH if measures else 0):
         called = {part for word in by_name.keys() & mentioned for part in by_name[word]} - seen
         # The nearest come first; of a large file, what is far from any measurement is left out.
@@ -171,6 +174,9 @@ def _kept(text: str, parts: list[_Part]) -> set[_Part]:
 
 def _measuring(text: str) -> Iterable[str]:
     """The words that a function holds which measures, records, captures or brings times."""
+    if len(text) <= _LARGE:
+        words = [*_REGION, *_HELPERS]
+        return [*words, *_EVENT] if "elapsed" in text else words
     words = [word for word in _REGION if "bench" not in word and word not in _GENERAL]
     return [*words, *_EVENT] if evidence.reads_events(text, "python") else words
 
