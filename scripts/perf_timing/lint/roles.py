@@ -54,7 +54,6 @@ _RUNTIME = (
 
 
 # All members are on one device, so one that is on the host speaks for all.
-_LIBRARIES = ("torch", "cupy", "jax", "mlx", "numba", "triton", "tensorflow", "cutlass", "flax")
 _JOINS = frozenset({"torch.cat", "torch.concat", "torch.stack", "torch.hstack", "torch.vstack"})
 # What makes a function of a function, or says something about devices.
 _TRANSFORMS = re.compile(
@@ -105,6 +104,17 @@ class Roles:
         self.gpu_helpers = gpu_helpers
         self.devices = devices
         self.python = scopes.language == "python"
+        self.libraries = set(
+            re.findall(
+                r"\b(torch|cupy|jax|mlx|numba|triton|tensorflow|cutlass|flax)\b", scopes.tree.text
+            )
+        )
+        # When the calls of these return is not known here.
+        self.foreign = self.python and not self.libraries - {"tensorflow"} and bool(
+            re.search(r"^\s*(import|from)\s+(tensorflow|keras|mxnet|paddle)\b", scopes.tree.text,
+                      re.MULTILINE)
+        )  # fmt: skip
+        self.evidence = mentions_device(scopes.tree.text, scopes.language)
         self._known: dict[int, frozenset[str]] = {}
         self._macros: dict[str, str] = {}
         if not self.python:
@@ -112,25 +122,6 @@ class Roles:
                 head = re.match(r"#\s*define\s+(\w+)", node.text)
                 if head:
                     self._macros[head[1]] = node.text[head.end() :]
-
-    @cached_property
-    def libraries(self) -> frozenset[str]:
-        """The libraries that the file names."""
-        text = self.scopes.tree.text
-        return frozenset(n for n in _LIBRARIES if n in text and re.search(rf"\b{n}\b", text))
-
-    @cached_property
-    def foreign(self) -> bool:
-        """Whether the file computes with a library of which it is not known here when it waits."""
-        if not self.python or self.libraries - {"tensorflow"}:
-            return False
-        imported = r"^\s*(import|from)\s+(tensorflow|keras|mxnet|paddle)\b"
-        return re.search(imported, self.scopes.tree.text, re.MULTILINE) is not None
-
-    @cached_property
-    def evidence(self) -> bool:
-        """Whether the file mentions a device at all."""
-        return mentions_device(self.scopes.tree.text, self.scopes.language)
 
     def of(self, node: Node, scope: Scope) -> frozenset[str]:
         """The roles of a node."""
