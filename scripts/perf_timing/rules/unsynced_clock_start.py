@@ -59,6 +59,7 @@ from perf_timing.lint.scopes import callee_text, loop_body
 CODE = "TIM102"
 LABEL = "NOSYNC-START"
 DEFAULT = True
+BENCHMARK_ONLY = True
 SEVERITY = "warning"
 FIX = "unsafe"
 LANGUAGES = ("python", "cuda")
