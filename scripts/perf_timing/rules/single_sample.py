@@ -166,6 +166,8 @@ def _repeated(source: SourceFile, scope: Scope, depth: int) -> bool:
     sites = source.scopes.call_sites(scope)
     if any(loops_around(site) for site in sites):
         return True
+    if len({site.text for site in sites}) < len(sites):
+        return True  # the same call again and again: each prints its sample
     if not sites and scope.name and scope.name not in ("main", "run"):
         uses = [
             n
