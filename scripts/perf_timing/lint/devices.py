@@ -35,6 +35,12 @@ _NUMBERS = frozenset(("size", "numel", "shape", "dim", "len", "element_size", "s
                       "get_device"))  # fmt: skip
 
 
+# What these return is on the host, too: a number or an array.
+_TO_HOST = frozenset(
+    ("cpu", "numpy", "to_numpy", "item", "tolist", "asnumpy", "copy_to_host", "get")
+)
+
+
 # Comments and literal texts; what a C++ file includes counts as code.
 _NO_CODE = {
     "python": re.compile(
@@ -47,15 +53,44 @@ _NO_CODE = {
 }
 
 
+# What is written beside the code: comments, and texts that stand by themselves.
+_REMARKS = re.compile(
+    r"#[^\n]*|^[ \t]*[rR]?(?:\"\"\".*?\"\"\"|'''.*?''')"
+    r"|(?P<kept>\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')",
+    re.DOTALL | re.MULTILINE,
+)
+# What a variable called device is given, and what makes that a device of the host.
+_BOUND = re.compile(r"\bdevice\b\s*(?::[^=\n]+)?=(?!=)\s*([^\n]*)")
+_HOST_DEVICE = re.compile(r"(torch\.device\(\s*)?[\"']cpu[\"']\s*[,)]*\s*$")
+
+
 def mentions_device(text: str, language: str) -> bool:
-    """Whether a file is about a device at all, by words that would mean nothing else in it."""
-    if words.DEVICE_EVIDENCE[language].search(text):
-        return True
+    """Whether a file computes on a device, by words of its code that mean nothing else in it.
+
+    Comments and docstrings are no evidence, nor is the word "gpu" where nothing computes on one,
+    nor a variable called `device` that holds nothing but "cpu".
+    """
     code = _NO_CODE[language].sub(lambda m: m.groupdict().get("kept") or " ", text)
-    if words.DEVICE_EVIDENCE_IN_CODE[language].search(code):
+    if language == "python":
+        told = _REMARKS.sub(lambda m: m["kept"] or " ", text)
+        if words.DEVICE_EVIDENCE[language].search(told):
+            return True
+        if words.DEVICE_LIBRARY.search(code) and _names_device(code, told):
+            return True
+    elif words.DEVICE_EVIDENCE[language].search(text):
         return True
-    named = language == "python" and words.DEVICE_VARIABLE.search(code)
-    return bool(named and words.DEVICE_LIBRARY.search(code))
+    return words.DEVICE_EVIDENCE_IN_CODE[language].search(code) is not None
+
+
+def _names_device(code: str, told: str) -> bool:
+    """Whether a Python file that can compute on a device names one, or may be given one."""
+    if words.DEVICE_TEXT.search(told):
+        return True
+    if not words.DEVICE_VARIABLE.search(code):
+        return False
+    bound = [value.strip() for value in _BOUND.findall(told)]
+    bound = [value for value in bound if not re.match(r"device\b", value)]
+    return not bound or not all(_HOST_DEVICE.match(value) for value in bound)
 
 
 class Devices:
@@ -94,7 +129,8 @@ class Devices:
             return self._call(node, scope, depth)
         if kind == "attribute" and node.text.endswith(_ABOUT):
             return HOST
-        if kind == "attribute" and node.text.endswith(".images") and "output_type" not in node.text:
+        outputs = words.PIPELINE_OUTPUTS
+        if kind == "attribute" and node.text.endswith(outputs) and "output_type" not in node.text:
             return HOST  # what a pipeline returns
         if kind in ("subscript", "attribute", "await", "unary"):
             return self.of(node.children[0], scope, depth) if node.children else UNKNOWN
@@ -132,7 +168,16 @@ class Devices:
 
     def _variable(self, node: Node, key: str, scope: Scope, depth: int) -> str:
         pairs = self.scopes.assignments(key, scope)
-        before = [pair for pair in pairs if pair[0].end <= node.start]
+        before = [
+            pair
+            for pair in pairs
+            if pair[0].end <= node.start and not pair[1].start <= node.start < pair[1].end
+        ]
+        if pairs and not before and key in scope.parameters:  # x = x - x.min()
+            given = self.scopes.argument_values(scope, key)
+            passed = [self.of(v, self.scopes.scope_of(v), depth) for v in given[:4]]
+            if passed:
+                return self.join(passed)
         found = [
             self.of(value, self.scopes.scope_of(value), depth)
             for _, value in (before or pairs)[-3:]
@@ -177,7 +222,16 @@ class Devices:
         full = self.scopes.resolve(callee)
         if short in ("cuda", "xpu", "mps", "hpu", "npu") and "." in callee:
             return DEVICE
-        if short in ("cpu", "numpy", "item", "tolist", "asnumpy", "copy_to_host", "get"):
+        if short in (
+            "cpu",
+            "numpy",
+            "to_numpy",
+            "item",
+            "tolist",
+            "asnumpy",
+            "copy_to_host",
+            "get",
+        ):
             return HOST
         if self._makes_text(node, callee, short):
             return HOST
@@ -224,9 +278,12 @@ class Devices:
             if returned != UNKNOWN:
                 return returned
         function = node.children[0]
+        short = last_segment(callee)
         operands = [self.of(arg, scope, depth) for arg in positional(node)]
+        receiver = UNKNOWN
         if function.kind == "attribute" and function.children:
-            operands.append(self.of(function.children[0], scope, depth))
+            receiver = self.of(function.children[0], scope, depth)
+            operands.append(receiver)
         elif function.kind == "name" and "." in function.text and head not in self.scopes.imports:
             operands.append(self._receiver(function, scope, depth))
         elif function.kind == "name" and "." not in function.text:
@@ -234,6 +291,8 @@ class Devices:
         operands = [o for o in operands if o != HOST] or operands[:1]
         if DEVICE in operands:
             return DEVICE
+        if receiver == HOST and short in words.HOST_METHODS:
+            return HOST  # x.numpy().reshape(a, b), whatever a is
         if full.startswith("torch.nn.") and re.match(r"[A-Z]", last_segment(full)):
             return self.default
         if operands == [HOST] and full.startswith("torch."):

@@ -92,8 +92,13 @@ class SourceFile:
 
     @property
     def evidence(self) -> bool:
-        """Whether the file mentions a device at all."""
-        return self.roles.evidence
+        """Whether the file computes on a device, or calls what is configured to do so."""
+        return self.roles.evidence or bool(self.helpers.gpu)
+
+    @cached_property
+    def on_device(self) -> bool:
+        """Whether what the file measures may run on a device: hooks of a framework may, too."""
+        return self.evidence or any(region.hooked for region in self.regions.all)
 
     def left_running(self, region: Region) -> Step | None:
         """The step whose device work may still run when the region's clock is read at the end."""

@@ -127,7 +127,8 @@ class Flow:
 
     def _compiled(self, function: Scope) -> bool:
         return any(
-            re.search(r"\bjit\b|pmap|cuda\.jit|torch\.compile", d.text) for d in function.decorators
+            re.search(r"\bjit\b|pmap|cuda\.jit|torch\.compile|\b(ti|taichi)\.kernel\b", d.text)
+            for d in function.decorators
         )
 
     def _parameter(self, node: Node, scope: Scope, depth: int) -> list[Step] | None:

@@ -89,6 +89,15 @@ def _for_cpu(node: Node, callee: str) -> bool:
     return around.endswith(".submit") and bool(_CPU_OBJECT.match(around))
 
 
+def _is_empty(node: Node) -> bool:
+    """Whether a factory is asked for a tensor without elements: new_zeros((1, 0, hidden))."""
+    given = positional(node)
+    shape = given[0].children if given and given[0].kind in ("tuple", "list") else given
+    name = last_segment(callee_text(node))
+    sized = name in ("empty", "zeros", "ones") or name.startswith("new_")
+    return sized and name != "new_tensor" and any(part.text == "0" for part in shape)
+
+
 class Roles:
     """Answers `of(node, scope)` for calls, launches and operators."""
 
@@ -206,6 +215,10 @@ class Roles:
             return {READ, JOIN}
         if short == "get" and "." in callee and not positional(node):
             return {READ} if "cupy" in self.libraries else {READ, JOIN}
+        if words.OBJECT_COLLECTIVE.search(short):
+            return {READ}  # objects of the host are exchanged: it returns when they are there
+        if self._is_taichi and short == "to_numpy":
+            return {READ, COPY}
         if short in words.READ_NAMES and (
             "." in callee or short in ("to_python_float", "device_get")
         ):
@@ -259,6 +272,15 @@ class Roles:
         if short == "sleep":
             return {SLEEP}
         return set()
+
+    @cached_property
+    def _is_taichi(self) -> bool:
+        return "taichi" in self.scopes.imports.values()
+
+    @cached_property
+    def _is_executorch(self) -> bool:
+        names = self.scopes.imports.values()
+        return any(full.partition(".")[0] == "executorch" for full in names)
 
     def _read(self, node: Node, full: str, short: str, scope: Scope) -> set[str]:
         function = node.children[0]
@@ -397,6 +419,8 @@ class Roles:
     def _arrays(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
         if words.COMPILERS.search(full):
             return {COMPILE}
+        if _is_empty(node):
+            return set()
         if short in words.CLONES and ("." in callee or short in self.scopes.imports):
             where = self.devices.of(node, scope)
             if where == HOST and "torch" in self.libraries and short not in ("pin_memory",):
@@ -461,6 +485,8 @@ class Roles:
             return {WORK} if self.evidence else set()
         if (short in words.BLOCKING_NAMES and "." in callee) or full.endswith("session.run"):
             return {BLOCKING} if self.evidence else set()
+        if short == "forward" and "." in callee and self._is_executorch:
+            return {BLOCKING} if self.evidence else set()  # its outputs are on the host
         if self._is_pipeline(node, callee, scope):
             return {BLOCKING} if self.evidence else set()  # images or text come back
         if short == "run" and re.search(r"sess", callee):
@@ -476,12 +502,14 @@ class Roles:
 
         It is known by its name, by the class that it was made of, or by the images taken from it.
         """
-        if self._output_type(node) not in ("", "np", "pil", "numpy"):
+        if self._output_type(node) in ("latent", "pt"):
             return False
         if re.fullmatch(r"(self\.)?(\w+_)?(pipe|pipeline)(_\w+|\d+)?", callee):
             return True
         parent = node.parent
-        if parent is not None and parent.kind == "attribute" and parent.text.endswith(".images"):
+        if parent is not None and parent.kind == "attribute" and parent.text.endswith(
+            words.PIPELINE_OUTPUTS
+        ):
             return True
         if not self._pipelines:
             return False
@@ -751,7 +779,8 @@ class Roles:
             vendor = words.CPP_VENDOR.sub("", short)
             if vendor in words.CPP_ALLOC and "Host" not in vendor and positional(call):
                 found.add(base_name(re.sub(r"^\(\s*\w+\s*\*+\s*\)", "", positional(call)[0].text)))
-        found |= set(re.findall(r"\b(?:d|dev|gpu)_\w+", self.scopes.tree.text))
+        if words.CPP_RUNTIME.search(self.scopes.tree.text):  # a name alone tells nothing
+            found |= set(re.findall(r"\b(?:d|dev|gpu)_\w+", self.scopes.tree.text))
         return frozenset(found)
 
     def _foreign(self, node: Node, callee: str) -> set[str]:
@@ -769,7 +798,8 @@ class Roles:
             )
         ):
             return set()
-        names = {base_name(arg.text) for arg in positional(node)}
+        given = (arg.text for arg in positional(node))
+        names = {base_name(text) for text in given if not words.CPP_ABOUT.search(text)}
         if not names & self.device_pointers and not self._launches(callee):
             return set()
         # A value that comes back has been computed.

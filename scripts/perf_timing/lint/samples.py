@@ -801,7 +801,8 @@ def means_first(source: SourceFile, region: Region) -> bool:
     said = re.sub(r"torch\.compile", "", source.intent(region))
     return bool(
         re.search(
-            r"first|cold|ttft|compil(?!ed)|compiled in\b|startup|start_up|warm_?-?up"
+            r"first|cold|ttft|compil(?!ed)|compiled in\b|code[ _-]?gen|startup|start_up"
+            r"|warm_?-?up"
             r"|(?<![a-z])load(?!er)"
             r"|(?<![a-z])init|(?<![a-z])build|setup|download|captur|(?<![a-z])tun(e|ing)"
             r"|conver(t|ting|sion)\W+(\w+\W+){0,2}(model|checkpoint|weights|ckpt)",
@@ -809,6 +810,21 @@ def means_first(source: SourceFile, region: Region) -> bool:
             re.IGNORECASE,
         )
     )
+
+
+@remembered
+def means_launch(source: SourceFile, region: Region) -> bool:
+    """Whether the names say that what a launch costs is what is measured, wait and all."""
+    said = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", source.intent(region))
+    return bool(_LAUNCH.search(said))
+
+
+_LAUNCH = re.compile(
+    r"(?<!grouped[ _])(?<!cooperative[ _])(?<!persistent[ _])(kernel[ _-]?)?launch"
+    r"([ _-]*(time|cost|latency|overhead)|[ _](event|wall)[ _-]time)"
+    r"|(empty|null|noop)[ _-]?(kernel|launch)",
+    re.IGNORECASE,
+)
 
 
 @remembered

@@ -73,6 +73,8 @@ CPP_CLOCK_FILLERS = {
     "ftime": 0,
 }
 
+# What is taken from the result of a pipeline of diffusers: arrays or pictures on the host.
+PIPELINE_OUTPUTS = (".images", ".frames", ".videos", ".audios")
 # What makes a pipeline of diffusers or transformers.
 PIPELINE = re.compile(r"\bpipeline\(\s*[\"']|Pipeline\w*(\.from_\w+)?\(")
 
@@ -114,6 +116,7 @@ COLLECTIVE = re.compile(
     r"|broadcast|broadcast_coalesced|_all_gather_base|_reduce_scatter_base|reduce|gather|scatter"
     r"|batch_isend_irecv|isend|irecv|send|recv)$"
 )
+OBJECT_COLLECTIVE = re.compile(r"^(all_)?(gather|broadcast|scatter|send|recv)_object(_list|s)?$")
 COLLECTIVE_CPP = re.compile(
     r"^(nccl|rccl)(AllReduce|AllGather|ReduceScatter|Broadcast|Bcast|Reduce|Send|Recv|GroupEnd)$"
 )
@@ -242,8 +245,10 @@ COMPILERS_CPP = re.compile(
 )
 
 INTENT_NOT_GPU = re.compile(
-    r"launch|enqueue|dispatch|(?<![a-z])host(?!name)|(?<![a-z])cpu(_?time\w*)?(?![a-z])|overhead"
-    r"|submit|compil|(?<![a-z])load(?!er)"
+    # "Grouped launch" is how a kernel is scheduled.
+    r"(?<!grouped[ _])(?<!cooperative[ _])(?<!persistent[ _])launch"
+    r"|enqueue|dispatch|(?<![a-z])host(?!name)|(?<![a-z])cpu(_?time\w*)?(?![a-z])|overhead"
+    r"|submit|compil|code[ _-]?gen|(?<![a-z])load(?!er)"
     r"|(?<![a-z])loading|setup|(?<![a-z])init(?![a-z])|initiali[sz]|(?<![a-z])build"
     r"|download|tokeni|(?<![a-z])data_?time|(?<![a-z])io_?time|preprocess|pre_process"
     r"|conver(t|ting|sion)\W+(\w+\W+){0,2}(model|checkpoint|weights|ckpt)"
@@ -254,24 +259,27 @@ INTENT_NOT_GPU = re.compile(
     re.IGNORECASE,
 )
 
-# What shows that a file is about a device: words that mean nothing else, wherever they stand, and
-# words that count in code only, since in texts they speak of other things.
+# What shows that a file computes on a device: words that mean nothing else, also in literal texts,
+# and words that count in code only, since in texts they speak of other things.
 DEVICE_EVIDENCE = {
     "python": re.compile(
-        r"\bcuda\b|['\"]mps\b|torch\.(mps|xpu|hpu|npu|accelerator)|['\"](xpu|hpu|npu|hip|gpu)\b"
-        r"|\brocm\b|tensorrt|CUDAExecutionProvider|\bgpus?\b"
+        r"\bcuda\b|['\"]mps\b|torch\.(mps|xpu|hpu|npu|accelerator)|['\"](xpu|hpu|npu|hip)\b"
+        r"|\brocm\b|tensorrt|CUDAExecutionProvider"
     ),
     "cuda": re.compile(r"<<<"),
 }
 DEVICE_EVIDENCE_IN_CODE = {
     "python": re.compile(
-        r"cupy|\bjax\b|\btriton\b|\bmlx\b|\bcutlass\b|\btilelang\b|deepspeed|flash_attn"
-        r"|\bwarp\b|accelerate"
+        # Not executorch.backends.mlx, which is a package of another library.
+        r"(?<![\w.])(cupyx?|jax|triton|mlx|cutlass|tilelang|deepspeed|flash_attn\w*|warp|flashinfer"
+        r"|accelerate|transformer_engine|xformers|pycuda|cudf|cuml)\b"
     ),
     "cuda": re.compile(
         r"\b(hip|cu)[A-Z]\w+\s*\(|(?i:cuda|\bhip_|cublas|cudnn|nvtx|tensorrt|\btorch(::|/)|thrust)"
     ),
 }
+# "gpu" counts beside a library that computes on one.
+DEVICE_TEXT = re.compile(r"['\"]gpu\b")
 # `device` alone may be a disk or a lamp: it counts beside a library that computes on devices.
 DEVICE_VARIABLE = re.compile(r"\bdevice\b")
 DEVICE_LIBRARY = re.compile(r"torch|tensor|paddle|mxnet|mindspore|oneflow|onnx|keras|numba|opencl")
@@ -285,6 +293,10 @@ CPP_HOUSEKEEPING = re.compile(
     r"^(cuda|hip)(Stream|Event|Device|Graph|Mem|Free|Get|Set|Func|Host|Create|Destroy|Bind|Unbind"
     r"|Pointer|Array|Texture|Peek|Profiler|Occupancy|Driver|Runtime)"
 )
+# A file that uses the runtime or one of its libraries, or launches.
+CPP_RUNTIME = re.compile(r"<<<|\b(cuda|hip|cu|cublas|cudnn|nccl|nvrtc)[A-Z]\w+\s*\(|Kernel\w*\(")
+# What an argument asks a buffer for instead of passing it on.
+CPP_ABOUT = re.compile(r"(\.|->)(sizes?|shape|dims?|dtype|scalar_type|numel|strides?|nbytes)\(\)$")
 CPP_WAITS = frozenset(
     "DeviceSynchronize StreamSynchronize EventSynchronize ThreadSynchronize CtxSynchronize Free"
     " DeviceReset StreamSynchronize_ptsz HostSynchronize MemPrefetchSynchronize".split()

@@ -65,10 +65,11 @@ from collections.abc import Iterator
 
 from perf_timing.lint import repairs, samples
 from perf_timing.lint import roles as r
+from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, loops_around, target_key
+from perf_timing.lint.scopes import callee_text, last_segment, loops_around, squeeze, target_key
 
 CODE = "TIM101"
 LABEL = "NOSYNC"
@@ -118,6 +119,8 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         left = _left(source, region)
         if left is None or source.means_host_time(region) or _host_only(source, region):
+            continue
+        if _decorates_loading(source, left):
             continue
         if _wait_is_added(source, region) or _is_whole(source, region, left):
             continue
@@ -273,6 +276,25 @@ def _is_decorator(region: Region) -> bool:
     names = {callee_text(s.site) for s in region.steps if r.OPAQUE in s.roles}
     outer = [s for s in region.scope.enclosing() if s is not region.scope and s.name]
     return any(names & set(around.parameters) for around in outer)
+
+
+def _decorates_loading(source: SourceFile, left: Step) -> bool:
+    """Whether a timer decorates functions of which some, by their names, load, build or save.
+
+    What it logs is how the time of such a phase is made up, and no figure of a kernel.
+    """
+    timed = left.helpers[0] if left.helpers else None
+    if timed is None or left.site.kind != "call" or callee_text(left.site) == timed.short_name:
+        return False
+    timers = {_decorator(d.text) for d in timed.decorators}
+    outer = source.scopes.scope_of(left.site).enclosing()
+    timers &= {scope.short_name for scope in outer}
+    same = [s for s in source.scopes.all if timers & {_decorator(d.text) for d in s.decorators}]
+    return len(same) > 1 and any(words.INTENT_NOT_GPU.search(s.short_name) for s in same)
+
+
+def _decorator(text: str) -> str:
+    return last_segment(squeeze(text).lstrip("@").partition("(")[0])
 
 
 def _host_only(source: SourceFile, region: Region) -> bool:

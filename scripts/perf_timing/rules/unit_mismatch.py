@@ -56,13 +56,16 @@ printf("kernel: %.3f us\\n", elapsed_ms * 1e3 / iterations);
 ```
 """
 
+import math
 import re
 from collections.abc import Iterator
 
 from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.quantities import unit_name
+from perf_timing.lint.quantities import literal, unit_name
 from perf_timing.lint.quantity_flow import QuantityFlow
 from perf_timing.lint.quantity_values import Problem
+from perf_timing.lint.samples import operator
+from perf_timing.lint.scopes import callee_text, last_segment, positional
 from perf_timing.lint.time_sources import may_time
 
 CODE = "TIM501"
@@ -83,12 +86,62 @@ def check(source: SourceFile) -> Iterator[Report]:
     for problem in QuantityFlow(source.scopes).run():
         if problem.value.kind == "rate" and min(problem.value.exponents) >= _IMPOSSIBLE:
             continue  # a factor was taken for a unit: no device moves that much
+        if _belongs_to_bytes(problem) or _averages(source, problem):
+            continue
         related = []
         if problem.value.origin is not None and problem.value.origin is not problem.node:
             related.append((problem.value.origin, f"{unit_name(problem.value)} come from here"))
         if problem.other is not None and problem.other.origin is not None:
             related.append((problem.other.origin, f"{unit_name(problem.other)} come from here"))
         yield Report(problem.node, _message(problem), related=tuple(related))
+
+
+def _belongs_to_bytes(problem: Problem) -> bool:
+    """Whether 1024 divides an amount of data, not the time beside it: size / (1024 * seconds)."""
+    around = problem.node.parent
+    return (
+        problem.kind == "factor"
+        and around is not None
+        and around.kind == "binary"
+        and len(around.children) == 2
+        and around.children[1] is problem.node
+        and operator(around).startswith("/")
+    )
+
+
+def _averages(source: SourceFile, problem: Problem) -> bool:
+    """Whether a factor is the unit over the number of executions: us are s * 10 for 100000."""
+    product = problem.node
+    if problem.kind != "label" or problem.label is None or product.kind != "binary":
+        return False
+    if len(product.children) != 2 or operator(product).strip(" ()") != "*":
+        return False
+    numbers = [literal(c.text) for c in product.children if c.kind == "number"]
+    factors = [n.value for n in numbers if n is not None and n.value > 0]
+    shifts = {exponent - problem.label.exponent for exponent in problem.value.exponents} - {0.0}
+    return any(
+        abs(math.log10(factor * trips) - shift) < 1e-6
+        for factor in factors
+        if not _converts(factor)
+        for trips in _trips(source)
+        for shift in shifts
+    )
+
+
+def _trips(source: SourceFile) -> Iterator[float]:
+    """How often the loops over a literal range run."""
+    for call in source.scopes.calls:
+        given = positional(call)
+        if last_segment(callee_text(call)) in ("range", "trange") and len(given) == 1:
+            number = literal(given[0].text) if given[0].kind == "number" else None
+            if number is not None and number.value > 1:
+                yield number.value
+
+
+def _converts(factor: float) -> bool:
+    """Whether a factor is a power of 1000, and so converts a unit by itself."""
+    exponent = math.log10(factor) / 3
+    return abs(exponent - round(exponent)) < 1e-6
 
 
 def _message(problem: Problem) -> str:
