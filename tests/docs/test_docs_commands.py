@@ -118,6 +118,9 @@ def known_options() -> set[str]:
         "--ops": "tests/gpu/accuracy.py",
         "--inputs": "tests/lint/fuzz_lint_timing.py",
         "--seed": "tests/lint/fuzz_lint_timing.py",
+        "--tree": "tests/lint/benchmark_lint_timing.py",
+        "--torchfix": "tests/lint/benchmark_lint_timing.py",
+        "--no-cache": "ruff",
         "--root": "score.py of the labelled corpus",
         "--all": "score.py of the labelled corpus",
     }
