@@ -175,9 +175,8 @@ class Devices:
         ]
         if pairs and not before and key in scope.parameters:  # x = x - x.min()
             given = self.scopes.argument_values(scope, key)
-            passed = [self.of(v, self.scopes.scope_of(v), depth) for v in given[:4]]
-            if passed:
-                return self.join(passed)
+            if given:
+                return self.join([self.of(v, self.scopes.scope_of(v), depth) for v in given[:4]])
         found = [
             self.of(value, self.scopes.scope_of(value), depth)
             for _, value in (before or pairs)[-3:]
