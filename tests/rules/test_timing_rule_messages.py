@@ -92,3 +92,96 @@ def test_the_names_of_nvtx_are_those_that_the_rule_knows() -> None:
         assert hasattr(torch.cuda.nvtx, name) and not hasattr(nvtx, name)
     takes = set(inspect.signature(nvtx.annotate).parameters) - {"self"}
     assert takes == {"message", "color", "domain", "category", "payload"}
+
+
+BETWEEN = """\
+__global__ void k(float *x);
+int main() {
+  for (int i = 0; i < 100; ++i) {
+    cudaEventRecord(start);
+    cudaDeviceSynchronize();
+    k<<<1, 32>>>(x);
+    cudaEventRecord(stop);
+    cudaEventSynchronize(stop);
+    cudaEventElapsedTime(&ms, start, stop);
+    total += ms;
+  }
+  printf("%f ms\\n", total / 100);
+}
+"""
+
+
+def test_a_wait_before_the_work_of_each_sample_is_to_move_before_the_start_event() -> None:
+    (finding,) = reported("sync-in-measured-loop", BETWEEN, "cuda")
+    assert "between the start event and the work" in finding.message
+    assert finding.note.startswith("Wait before the start event is recorded, once")
+    assert "after the loop" not in finding.note
+
+
+HELPER = """\
+import time
+import torch
+def finish():
+    torch.cuda.synchronize()
+def bench(n):
+    x = torch.randn(8, 8, device="cuda")
+    t0 = time.perf_counter()
+    for _ in range(n):
+        torch.mm(x, x)
+        finish()
+    return n / (time.perf_counter() - t0)
+bench(10)
+"""
+
+
+def test_a_wait_in_a_helper_is_named_with_its_line() -> None:
+    (finding,) = reported("sync-in-measured-loop", HELPER)
+    assert finding.line == 10
+    assert "finish(), by synchronize() on line 4, waits" in finding.message
+    assert (finding.related[0].line, finding.related[0].message) == (4, "the wait")
+
+
+SAMPLES = """\
+import time
+import torch
+def bench():
+    x = torch.randn(256, 256, device="cuda")
+    for _ in range(100):
+        t0 = time.perf_counter()
+        torch.mm(x, x)
+        torch.cuda.synchronize()
+        print(time.perf_counter() - t0)
+"""
+
+
+def test_the_wait_of_a_sample_that_is_printed_is_not_to_move_behind_the_loop() -> None:
+    (finding,) = reported("sync-in-measured-loop", SAMPLES)
+    assert "each figure holds a launch latency beside the work" in finding.message
+    assert "Wait once after the loop" not in finding.note
+    assert "unless one takes milliseconds" in finding.note
+
+
+def test_two_waits_in_a_row_are_one_finding() -> None:
+    twice = HELPER.replace("        finish()\n", "        finish()\n        finish()\n")
+    assert [f.line for f in reported("sync-in-measured-loop", twice)] == [10]
+
+
+def test_a_clone_costs_its_copy() -> None:
+    code = (
+        "import torch\n"
+        "def bench(c, out, start, end):\n"
+        "    start.record()\n"
+        "    for _ in range(100):\n"
+        "        d = c.clone()\n"
+        "        torch.mm(c, d, out=out)\n"
+        "    end.record()\n"
+        "    end.synchronize()\n"
+        "    return start.elapsed_time(end) / 100\n"
+        "bench(torch.randn(8, 8, device='cuda'), o, a, b)\n"
+    )
+    (finding,) = reported("allocation-in-measured-region", code)
+    assert finding.message.startswith("clone() copies inside the region")
+    assert finding.message.endswith("includes the copy")
+    made = code.replace("c.clone()", "torch.empty(8, 8, device='cuda')")
+    (finding,) = reported("allocation-in-measured-region", made)
+    assert finding.message.endswith("includes the allocation")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from perf_timing.lint import astgrep, declared, engine, evidence, facts, purpose
+from perf_timing.lint import astgrep, declared, engine, evidence, facts, purpose, remedies
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.catalog import Pattern, Rule
 from perf_timing.lint.model import Finding, Fix, Span, Unit
@@ -147,7 +147,7 @@ def _check_unit(
         reports: Iterable[engine.Report] = rule.check(source)
         if rule.benchmark_only:
             reports = (r for r in reports if purpose.is_benchmark(source, r.node))
-        yield from _engine_findings(unit, lines, rule, reports)
+        yield from _engine_findings(unit, lines, rule, reports, tree)
 
 
 def _readable(unit: Unit, message: str) -> str:
@@ -180,12 +180,16 @@ def _pattern_finding(
 
 
 def _engine_findings(
-    unit: Unit, lines: facts.LineIndex, rule: Rule, reports: Iterable[engine.Report]
+    unit: Unit,
+    lines: facts.LineIndex,
+    rule: Rule,
+    reports: Iterable[engine.Report],
+    tree: facts.Tree,
 ) -> Iterator[Finding]:
     for report in reports:
         span = lines.span(report.node.start, report.node.end)
         related = tuple(lines.span(n.start, n.end, text) for n, text in report.related)
-        note = report.note or rule.note
+        note = remedies.fit(report.note or rule.note, tree)
         message = _readable(unit, report.message)
         yield _finding(unit, rule, span, message, note, rule.severity, related, report.fixes)
 

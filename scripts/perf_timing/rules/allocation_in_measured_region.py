@@ -5,8 +5,8 @@ Reports allocations (torch.empty, zeros, clone, cudaMalloc and their like) betwe
 or in a function that a benchmark helper times, where the region also does other work.
 
 ## Why it misleads
-The allocator, the fill kernel or a copy is billed to the work that the figure is about. cudaMalloc
-and cudaFree also wait for the device.
+The allocator, the fill kernel or, for clone(), a copy of all the data is billed to the work that
+the figure is about. cudaMalloc and cudaFree also wait for the device.
 
 ## Known problems
 Where the output buffer is part of what is compared (an API that returns a new tensor), the report
@@ -82,6 +82,14 @@ MESSAGE = (
     "{call}() allocates inside the region that line {start} starts to measure; the figure"
     " includes the allocation"
 )
+COPIES = (
+    "{call}() copies inside the region that line {start} starts to measure; the figure includes"
+    " the copy"
+)
+COPIES_NOTE = (
+    "Copy before the measurement, and only where the work writes into its input; render-timing"
+    " simple-event and raw-cuda do so."
+)
 NOTE = (
     "Allocate before the measurement and pass the buffer in; render-timing simple-event and"
     " raw-cuda do so."
@@ -102,7 +110,9 @@ def check(source: SourceFile) -> Iterator[Report]:
             ):
                 seen.add(id(step.node))
                 call = last_segment(callee_text(step.node))
-                yield Report(step.node, MESSAGE.format(call=call, start=region.start.line),
+                copies = call in ("clone", "deepcopy", "new_tensor")
+                message = (COPIES if copies else MESSAGE).format(call=call, start=region.start.line)
+                yield Report(step.node, message, note=COPIES_NOTE if copies else "",
                              related=((region.start, "measured from here"),))  # fmt: skip
 
 

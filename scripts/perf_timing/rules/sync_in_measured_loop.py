@@ -59,7 +59,7 @@ print((time.perf_counter() - t0) / 100)
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from perf_timing.lint import roles as r
 from perf_timing.lint import samples
@@ -76,17 +76,31 @@ BENCHMARK_ONLY = True
 SEVERITY = "warning"
 LANGUAGES = ("python", "cuda")
 MESSAGE = (
-    "{call}() waits for the device in every iteration of the measured loop; each execution"
+    "{call} waits for the device in every iteration of the measured loop; each execution"
     " is billed a launch latency"
 )
 STAGES = (
-    "{call}() waits for the device at each stage of each item; the stages no longer overlap and the"
+    "{call} waits for the device at each stage of each item; the stages no longer overlap and the"
     " loop is slower than without the timer"
 )
-NOTE = (
-    "Wait once after the loop; render-timing loop and simple-event do so, detailed-event"
-    " times each step without waiting."
+SAMPLE = (
+    "{call} waits for the device in every sample of one short execution; each figure holds a"
+    " launch latency beside the work"
 )
+BEFORE = (
+    "{call} waits between the start event and the work; the figure holds the wake-up of the host"
+    " and the launch"
+)
+NOTE = "Wait once after the loop; render-timing loop, simple-event and raw-cuda do so."
+STAGES_NOTE = (
+    "Let events on the stream mark the stages, and read them after the loop; render-timing"
+    " detailed-event does so."
+)
+SAMPLE_NOTE = (
+    "Queue many executions between two readings and wait once behind them, unless one takes"
+    " milliseconds; render-timing simple-event and raw-cuda do so."
+)
+BEFORE_NOTE = "Wait before the start event is recorded, once, and not between it and the work."
 _DEVICE_WIDE = re.compile(
     r"(^|\.)(cuda|xpu|mps|hpu|npu|accelerator|\w*Device\([^)]*\)|get_accelerator\(\)|null)"
     r"\.(synchronize|sync)$|(^|[._])(cudaDeviceSynchronize|hipDeviceSynchronize|device_sync\w*"
@@ -98,42 +112,72 @@ def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each wait that every measured iteration runs into."""
     seen: set[int] = set()
     for region, step in _stages(source):
-        call = last_segment(callee_text(step.node))
-        yield Report(step.node, STAGES.format(call=call), related=((region.start, "started here"),))
+        yield _report(region, step, step.node, STAGES, STAGES_NOTE, "started here")
     for region, step in _each_step(source):
         if id(step.site) not in seen:
             seen.add(id(step.site))
-            call = last_segment(callee_text(step.node))
-            yield Report(
-                step.site, MESSAGE.format(call=call), related=((region.start, "recorded"),)
-            )
+            yield _report(region, step, step.site, MESSAGE, NOTE, "recorded")
     for region in source.regions.all:
-        if (
-            region.kind not in ("clock", "event")
-            or region.carried
-            or region.hooked
-            or region.cumulative
-            or region.wraps_measurement
-        ):
+        if not _applies(source, region):
             continue
-        if samples.means_first(source, region) or _warms_up(region):
-            continue
-        if samples.means_launch(source, region):
-            continue
-        if samples.is_program(source, region):
-            continue
-        if source.flow.host_only(region.end, region.scope):
-            continue
-        found = [*_in_window(source, region), *_per_sample(source, region)]
-        for step in [*found, *_before_work(region)]:
-            if id(step.site) not in seen:
-                seen.add(id(step.site))
-                call = last_segment(callee_text(step.node))
-                yield Report(
-                    step.site,
-                    MESSAGE.format(call=call),
-                    related=((region.start, "clock started here"),),
-                )
+        started = "start event recorded here" if region.kind == "event" else "clock started here"
+        ways = (
+            (_firsts(region, seen, _in_window(source, region)), MESSAGE, NOTE),
+            (_before_work(region), BEFORE, BEFORE_NOTE),
+            (_per_sample(source, region), SAMPLE, SAMPLE_NOTE),
+        )
+        for found, message, note in ways:
+            for step in found:
+                if id(step.site) not in seen:
+                    seen.add(id(step.site))
+                    yield _report(region, step, step.site, message, note, started)
+
+
+def _applies(source: SourceFile, region: Region) -> bool:
+    if (
+        region.kind not in ("clock", "event")
+        or region.carried
+        or region.hooked
+        or region.cumulative
+        or region.wraps_measurement
+    ):
+        return False
+    if samples.means_first(source, region) or _warms_up(region):
+        return False
+    if samples.means_launch(source, region) or samples.is_program(source, region):
+        return False
+    return not source.flow.host_only(region.end, region.scope)
+
+
+def _report(
+    region: Region, step: Step, place: Node, message: str, note: str, started: str
+) -> Report:
+    """A report at `place`; where a helper waits, it names the helper's line."""
+    call = f"{last_segment(callee_text(step.node))}()"
+    related: tuple[tuple[Node, str], ...] = ((region.start, started),)
+    if place is not step.node:
+        if place.kind == "call":
+            call = f"{last_segment(callee_text(place))}(), by {call} on line {step.node.line},"
+        related = ((step.node, "the wait"), *related)
+    return Report(place, message.format(call=call), note=note, related=related)
+
+
+def _firsts(region: Region, seen: set[int], waits: Iterable[Step]) -> Iterator[Step]:
+    """Of waits in a row the first: the others find an empty queue, and say the same of the loop."""
+    last: Step | None = None
+    for step in waits:
+        loops = region.inner_loops(step.site)[:1]
+        between = [
+            s
+            for s in region.steps
+            if last is not None and last.position < s.position < step.position
+        ]
+        again = last is not None and region.inner_loops(last.site)[:1] == loops
+        if again and not any(s.works or r.OPAQUE in s.roles for s in between):
+            seen.add(id(step.site))  # another region may come upon it alone
+        else:
+            yield step
+        last = step
 
 
 def _warms_up(region: Region) -> bool:
