@@ -181,7 +181,7 @@ class Driver:
 
 
 def opener(real: Any) -> Any:
-    """ctypes.CDLL that hands out the simulated NVML and driver, and leaves every other library alone."""
+    """ctypes.CDLL that hands out the simulated NVML and driver; other libraries are real."""
 
     def open_library(name: Any, *args: Any, **kwargs: Any) -> Any:
         if "nvidia-ml" in str(name):
