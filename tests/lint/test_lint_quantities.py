@@ -149,7 +149,10 @@ def test_two_units_on_two_paths_are_a_conflict() -> None:
         (time("s"), "seconds"),
         (time("us"), "microseconds"),
         (Quantity("time", frozenset({1.778})), "minutes"),
-        (Quantity("rate", frozenset({9.0}), "bytes"), "1e9 bytes a second"),
+        (Quantity("rate", frozenset({9.0}), "bytes"), "gigabytes a second"),
+        (Quantity("rate", frozenset({12.0}), "flops"), "trillions of operations a second"),
+        (Quantity("rate", frozenset({6.0}), "count"), "millions of items a second"),
+        (Quantity("time", frozenset({3.0})), "units of 1000 seconds"),
         (Quantity("rate", frozenset({0.0}), "count"), "items a second"),
     ],
 )

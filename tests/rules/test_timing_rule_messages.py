@@ -185,3 +185,34 @@ def test_a_clone_costs_its_copy() -> None:
     made = code.replace("c.clone()", "torch.empty(8, 8, device='cuda')")
     (finding,) = reported("allocation-in-measured-region", made)
     assert finding.message.endswith("includes the allocation")
+
+
+def unit_finding(body: str) -> Finding:
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    (finding,) = reported("unit-mismatch", f"import time\ndef f(n, flops, out):\n{lines}")
+    return finding
+
+
+SPAN = "t0 = time.perf_counter()\nrun()\ndt = time.perf_counter() - t0\n"
+
+
+def test_a_time_converted_the_wrong_way_is_said_to_be() -> None:
+    finding = unit_finding(SPAN + 'print(f"took {dt / n / 1000} msec")')
+    assert "units of 1000 seconds, as if converted twice or the wrong way" in finding.message
+    assert finding.note.startswith("Convert once, in the right direction")
+    # The clock gives seconds; what gives the unit is the division, which is reported itself.
+    assert [s.message for s in finding.related] == ["the time comes from here"]
+
+
+def test_the_place_with_the_factor_is_where_the_unit_comes_from() -> None:
+    finding = unit_finding(SPAN + 'ms = dt * 1000\nprint(f"time (us): {ms}")')
+    assert [(s.line, s.message) for s in finding.related] == [(6, "milliseconds come from here")]
+    assert finding.note.startswith("Correct the text or the key if milliseconds are meant")
+
+
+def test_a_name_that_every_output_contradicts_is_to_be_renamed() -> None:
+    wrong = "flops_per_sec = flops / dt / 1e12\n"
+    finding = unit_finding(SPAN + wrong + 'print(f"{flops_per_sec:.1f} TFLOPS")')
+    assert finding.note.startswith("Rename `flops_per_sec`: it holds trillions of operations")
+    finding = unit_finding(SPAN + wrong + "out.append(flops_per_sec)")
+    assert "else convert where the time is read" in finding.note

@@ -23,6 +23,8 @@ _NAMES = {
     1.778: "minutes",
     3.556: "hours",
 }
+_MANY = {3.0: "thousands of", 6.0: "millions of", 9.0: "billions of", 12.0: "trillions of"}
+_PREFIXES = {3.0: "kilo", 6.0: "mega", 9.0: "giga", 12.0: "tera", 15.0: "peta"}
 _BINARY = math.log10(1024)
 
 
@@ -120,17 +122,27 @@ def time(unit: str, origin: Node | None = None, kind: str = "time") -> Quantity:
 
 
 def unit_name(value: Quantity) -> str:
-    """How a reader would call the unit of `value`: `milliseconds`, `1e9 bytes a second`."""
+    """How a reader would call the unit of `value`: `milliseconds`, `gigabytes a second`."""
     exponent = min(value.exponents, key=abs) if value.exponents else 0.0
     if value.kind == "rate":
-        what = {"bytes": "bytes", "flops": "operations"}.get(value.work, "items")
-        if abs(exponent) < 0.01:
-            return f"{what} a second"
-        return f"1e{round(exponent)} {what} a second"
+        return f"{_amount(exponent, value.work)} a second"
     for known, name in _NAMES.items():
         if abs(known - exponent) < 0.02:
             return name
-    return f"1e{round(exponent)} seconds"
+    return f"units of {float(f'{10.0**exponent:.3g}'):g} seconds".replace("e+0", "e")
+
+
+def _amount(exponent: float, work: str) -> str:
+    """What a rate counts, in units of 10**exponent: `gigabytes`, `millions of items`."""
+    what = {"bytes": "bytes", "flops": "operations"}.get(work, "items")
+    if abs(exponent) < 0.01:
+        return what
+    near = float(round(exponent))
+    if work == "bytes" and near in _PREFIXES:
+        return _PREFIXES[near] + what
+    if work != "bytes" and near in _MANY:
+        return f"{_MANY[near]} {what}"
+    return f"units of 1e{round(exponent)} {what}"
 
 
 def literal(text: str) -> Number | None:

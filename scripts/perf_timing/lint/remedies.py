@@ -49,15 +49,15 @@ def fit(note: str, tree: Tree) -> str:
         wait = _first(_CPP, tree.text)
         cuda = bool(_CUDA.search(tree.text)) or not wait
         return _with_scenarios(note, cpp=True) if cuda else _plain(note, wait)
-    wait = _foreign(tree.text)
-    return _plain(note, wait) if wait is not None else _with_scenarios(note, cpp=False)
+    foreign = _foreign(tree.text)
+    return _with_scenarios(note, cpp=False) if foreign is None else _plain(note, foreign)
 
 
 def _foreign(text: str) -> str | None:
     """What waits in a Python file that torch on CUDA does not serve; None: torch on CUDA does."""
-    wait = _first(_PYTHON, text)
-    if wait and not (_TORCH.search(text) and "torch.cuda" in text):
-        return wait
+    own = _first(_PYTHON, text)
+    if own and not (_TORCH.search(text) and "torch.cuda" in text):
+        return own
     if not _TORCH.search(text):
         return _first(_CUPY, text) or None
     other = _first(_DEVICES, text)

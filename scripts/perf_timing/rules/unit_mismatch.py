@@ -61,12 +61,14 @@ import re
 from collections.abc import Iterator
 
 from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.quantities import literal, unit_name
+from perf_timing.lint.facts import Node
+from perf_timing.lint.quantities import Quantity, literal, unit_name
 from perf_timing.lint.quantity_flow import QuantityFlow
 from perf_timing.lint.quantity_values import Problem
 from perf_timing.lint.samples import operator
 from perf_timing.lint.scopes import callee_text, last_segment, positional
 from perf_timing.lint.time_sources import may_time
+from perf_timing.lint.unit_labels import Label, label_after, label_before
 
 CODE = "TIM501"
 LABEL = "UNITS"
@@ -77,6 +79,17 @@ LANGUAGES = ("python", "cuda")
 TRIGGER = may_time
 MESSAGE = "`{shown}` is in {unit}, but {claim}"
 NOTE = "Convert where the time is read, once, and carry the unit in the name (elapsed_ms, step_s)."
+RENAME = (
+    "Rename `{name}`: it holds {unit}, which is what the output says; there is nothing to convert."
+)
+EITHER = "Rename `{name}` if {unit} are meant; else convert where the time is read, once."
+TEXT_NOTE = (
+    "Correct the text or the key if {unit} are meant; else convert where the time is read, once."
+)
+MISCONVERTED = (
+    "Convert once, in the right direction: 1 s is 1e3 ms, 1e6 us and 1e9 ns; and carry the unit in"
+    " the name (elapsed_ms, step_s)."
+)
 
 _IMPOSSIBLE = 15.0  # 1e15 a second as the unit of a rate
 
@@ -88,12 +101,81 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue  # a factor was taken for a unit: no device moves that much
         if _belongs_to_bytes(problem) or _averages(source, problem):
             continue
-        related = []
-        if problem.value.origin is not None and problem.value.origin is not problem.node:
-            related.append((problem.value.origin, f"{unit_name(problem.value)} come from here"))
-        if problem.other is not None and problem.other.origin is not None:
-            related.append((problem.other.origin, f"{unit_name(problem.other)} come from here"))
-        yield Report(problem.node, _message(problem), related=tuple(related))
+        related = [place for value in (problem.value, problem.other) if value is not None
+                   for place in _sources(problem, value)]  # fmt: skip
+        note = _note(source, problem)
+        yield Report(problem.node, _message(problem), note=note, related=tuple(related))
+
+
+def _sources(problem: Problem, value: Quantity) -> Iterator[tuple[Node, str]]:
+    """Where the unit of a value comes from: the clock, or the factor in what was last assigned."""
+    unit = f"{unit_name(value)} come from here"
+    site, origin = value.site, value.origin
+    within = value is problem.value and _rescales(problem.node)
+    if value.converted and not within and site is not None and _rescales(site):
+        place, text = site, unit
+    elif origin is None:
+        return
+    else:
+        place, text = origin, "the time comes from here" if value.converted else unit
+    if place is not problem.node:
+        yield place, text
+
+
+def _rescales(node: Node) -> bool:
+    """Whether an expression holds a factor between units."""
+    numbers = (literal(leaf.text) for leaf in node.walk() if leaf.kind == "number")
+    return any(number is not None and number.shift for number in numbers)
+
+
+def _note(source: SourceFile, problem: Problem) -> str:
+    """What to do, where it is something else than to convert: the name or the text may be wrong."""
+    label = problem.label
+    if problem.kind != "label" or label is None:
+        return ""
+    if not problem.value.usual:
+        return MISCONVERTED
+    unit = unit_name(problem.value)
+    if not problem.name:
+        return TEXT_NOTE.format(unit=unit)
+    if _is_shown_rightly(source, problem):
+        return RENAME.format(name=problem.name, unit=unit)
+    return EITHER.format(name=problem.name, unit=unit)
+
+
+def _is_shown_rightly(source: SourceFile, problem: Problem) -> bool:
+    """Whether the outputs of a wrongly named variable all give the unit that it is in."""
+    label = problem.label
+    scope = source.scopes.scope_of(problem.node)
+    said = [
+        found
+        for use in scope.names.get(problem.name, [])
+        for found in _labels_beside(source, use)
+        if label is not None and found.kind == label.kind
+    ]
+    return bool(said) and all(problem.value.says(found.exponent) for found in said)
+
+
+def _labels_beside(source: SourceFile, use: Node) -> Iterator[Label]:
+    """The units in the text around a value in an f-string, or in the strings of its output."""
+    inside = next((p for p in use.ancestors() if p.kind == "interpolation"), None)
+    text = source.tree.text
+    if inside is not None and inside.parent is not None:
+        string = inside.parent
+        found = label_after(text[inside.end : string.end]) or label_before(
+            text[string.start : inside.start]
+        )
+        if found is not None:
+            yield found
+        return
+    statement = source.statement(use)
+    if statement.kind == "call":
+        for node in statement.walk():
+            if node.kind == "string":
+                after = (
+                    label_after(part) for part in re.split(r"%[\d.]*\w|\{[^}]*\}", node.text)[1:]
+                )
+                yield from (found for found in after if found is not None)
 
 
 def _belongs_to_bytes(problem: Problem) -> bool:
@@ -152,6 +234,8 @@ def _message(problem: Problem) -> str:
         return f"`{shown}` converts a time by 1024; units of time differ by 1000"
     if problem.kind == "label":
         assert problem.label is not None
+        if not problem.value.usual and problem.value.kind == "time":
+            unit += ", as if converted twice or the wrong way"
         where = f"the name `{problem.name}`" if problem.name else "the text beside it"
         return MESSAGE.format(shown=shown, unit=unit, claim=f"{where} says `{problem.label.text}`")
     assert problem.other is not None
