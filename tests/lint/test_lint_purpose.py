@@ -1,7 +1,11 @@
 """Rules that judge how well something is measured stay silent where nothing is there to measure."""
 
+import re
+from pathlib import Path
+
 import pytest
 from lint.lint_command import Lint, Project
+from perf_timing.lint.catalog import load_rules
 
 TIMED = """\
     t0 = time.perf_counter()
@@ -59,3 +63,10 @@ def test_a_clock_without_a_wait_is_reported_everywhere(lint: Lint, project: Proj
     timed = TIMED.replace("    torch.cuda.synchronize()\n", "")
     text = HEAD + MUCH_ELSE + "def run():\n" + timed
     assert rules_in(lint, project, "serve.py", text) == {"host-clock-without-sync"}
+
+
+def test_the_documentation_names_the_rules_that_ask_first() -> None:
+    page = Path(__file__).resolve().parents[2] / "references" / "lint-timing.md"
+    told = page.read_text(encoding="utf-8").split("**What the code is for**")[1].split("- **")[0]
+    asked = [rule.code for rule in load_rules() if rule.benchmark_only]
+    assert re.findall(r"TIM\d+", told) == asked
