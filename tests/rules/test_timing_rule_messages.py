@@ -216,3 +216,62 @@ def test_a_name_that_every_output_contradicts_is_to_be_renamed() -> None:
     assert finding.note.startswith("Rename `flops_per_sec`: it holds trillions of operations")
     finding = unit_finding(SPAN + wrong + "out.append(flops_per_sec)")
     assert "else convert where the time is read" in finding.note
+
+
+UNSYNCED = """\
+import time
+import torch
+def bench(model, x):
+    t0 = time.perf_counter()
+    {body}
+    return time.perf_counter() - t0
+bench(torch.nn.Linear(8, 8).cuda(), torch.randn(8, 8, device="cuda"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "imports", "holds"),
+    [
+        ("torch.mm(x, x)", "", "the figure is launch time"),
+        ("for _ in range(100):\n        torch.mm(x, x)", "", "what a full queue makes the host"),
+        ("print(x.sum().item())\n    torch.mm(x, x)", "", "leaves out what is left of it then"),
+        ("torch.mm(x, x)", "import triton\n", "compilation where the first call compiles"),
+    ],
+    ids=["one call", "a loop", "a wait before the work", "a compiler"],
+)
+def test_the_message_says_what_the_figure_holds(body: str, imports: str, holds: str) -> None:
+    code = imports + UNSYNCED.format(body=body)
+    (finding,) = reported("host-clock-without-sync", code)
+    assert holds in finding.message
+    assert "inject-timing" not in finding.note
+
+
+def costs(code: str, language: str = "python") -> str:
+    (finding,) = reported("missing-warmup", code, language)
+    return finding.message.partition("(")[2].partition(")")[0]
+
+
+COLD = """\
+import time
+import torch
+def bench():
+    x = torch.randn(8, 8, device="cuda")
+    torch.cuda.synchronize()
+    t0 = time.perf_counter()
+    for _ in range(100):
+        torch.mm(x, x)
+    torch.cuda.synchronize()
+    print((time.perf_counter() - t0) / 100)
+bench()
+"""
+
+
+def test_one_time_costs_are_those_that_are_still_to_pay() -> None:
+    assert costs(COLD).startswith("module load, first allocations")
+    assert costs("import triton\n" + COLD).startswith("compilation of kernels, module load")
+    events = (
+        "int main() {\n  cudaMalloc(&x, n);\n  cudaEventRecord(start);\n  scale<<<1, 32>>>(x);\n"
+        "  cudaEventRecord(stop);\n  cudaEventSynchronize(stop);\n"
+        '  cudaEventElapsedTime(&ms, start, stop);\n  printf("%f ms\\n", ms);\n}\n'
+    )
+    assert costs(events, "cuda") == "module load"

@@ -85,17 +85,25 @@ TAIL = (
     "{clock} on line {end} is read while the work queued on line {work} may still run;"
     " the figure leaves out what is left of it then"
 )
+QUEUE = (
+    "{clock} on line {end} is read while the work queued on line {work} may still run;"
+    " the figure is launch time, and what a full queue makes the host wait"
+)
+COLD = (
+    "{clock} on line {end} is read while the work queued on line {work} may still run;"
+    " the figure is launch time, and compilation where the first call compiles"
+)
 TRAINING_NOTE = (
     "Wait for the device before the clock is read, or let events on the stream mark the step;"
     " inject-timing puts such marks into a training loop."
 )
 NOTE = (
     "Wait for the device before the clock is read, or let events on the stream take the time;"
-    " render-timing simple-event (raw-cuda for CUDA C++) does so."
+    " render-timing simple-event and raw-cuda do so."
 )
 HOOKED = (
     "{clock} on line {end} is read in a hook while the work of the step that the framework ran may"
-    " still run; the figure is launch time"
+    " still run; the figure leaves out what is left of it then"
 )
 
 
@@ -313,14 +321,30 @@ def _report(source: SourceFile, region: Region, left: Step) -> Report:
         clock = "the timer"
     if region.hooked:
         return Report(region.report, HOOKED.format(clock=clock, end=region.report.line))
-    waited = any(s.waits and s.position < left.position for s in region.steps)
-    message = (TAIL if waited or region.carried else MESSAGE).format(
+    message = _text(source, region, left).format(
         clock=clock, end=region.report.line, work=left.site.line
     )
+    trains = samples.is_training(region) and re.search(r"\bbackward\b", source.tree.text)
     return Report(
         region.report,
         message,
-        note=TRAINING_NOTE if samples.is_training(region) else "",
+        note=TRAINING_NOTE if trains else "",
         related=((left.site, "work queued here"), (region.start, "clock started here")),
         fixes=repairs.wait_before(source, region, region.report),
     )
+
+
+# Frameworks that wait in places which are not known here, such as the read of a field.
+_WAITS_UNSEEN = re.compile(r"^\s*(import|from)\s+(taichi|mlx|executorch)\b", re.MULTILINE)
+
+
+def _text(source: SourceFile, region: Region, left: Step) -> str:
+    """What the figure holds: all but the tail, or the time to queue and perhaps to compile."""
+    waited = any(s.waits and s.position < left.position for s in region.steps)
+    unseen = r.OPAQUE in left.roles or _WAITS_UNSEEN.search(source.tree.text)
+    if waited or unseen or region.carried:
+        return TAIL
+    if region.kind == "clock" and region.inner_loops(left.site):
+        return QUEUE
+    jits = source.language == "python" and samples.JITS.search(source.tree.text)
+    return COLD if jits and not samples.warmed(source, region) else MESSAGE

@@ -6,8 +6,9 @@ run before: no earlier call, no named warm-up, no first samples that are dropped
 that a first outlier leaves alone.
 
 ## Why it misleads
-The first execution creates the context, loads modules, grows the allocator and searches for
-algorithms. It can take a thousand times as long as the others, and all of it lands in the figure.
+The first execution may create the context, compile and load kernels, grow the allocator, set up
+libraries and search for algorithms; the message names those that fit the file. It can take a
+thousand times as long as the others, and all of it lands in the figure.
 
 ## Known problems
 A warm-up in another file is not seen. Training loops and timers inside a product's code are left
@@ -75,7 +76,7 @@ SEVERITY = "warning"
 LANGUAGES = ("python", "cuda")
 MESSAGE = (
     "the work on line {work} runs for the first time between this reading and line {end};"
-    " one-time costs (context, module load, allocator, algorithm search) are in the figure"
+    " one-time costs ({costs}) are in the figure"
 )
 NOTE = (
     "Run the same work a few times before the first sample and wait for it;"
@@ -92,8 +93,36 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if not samples.warmed(source, region) and not _sampled_inside(source, region, work):
             seen.add(id(region.start))
-            message = MESSAGE.format(work=work.site.line, end=region.end.line)
+            costs = ", ".join(_costs(source, region))
+            message = MESSAGE.format(work=work.site.line, end=region.end.line, costs=costs)
             yield Report(region.start, message, related=((work.site, "first execution"),))
+
+
+def _costs(source: SourceFile, region: Region) -> list[str]:
+    """What a first execution pays here, as far as the file tells."""
+    text = source.tree.text
+    before = source.flow.between(region.scope, -1, region.start.start)
+    used = any(s.works or s.roles & {r.ALLOC, r.WAIT, r.UPLOAD, r.COPY} for s in before)
+    costs = []
+    # Where tensors come in as parameters, or an event is recorded, the context is there.
+    if region.kind == "clock" and not used and not region.scope.parameters:
+        costs.append("context")
+    if source.language == "python" and samples.JITS.search(text):
+        costs.append("compilation of kernels")
+    costs.append("module load")
+    if source.language == "python":
+        costs.append("first allocations")
+    if _SEARCHES[source.language].search(text):
+        costs.append("set-up of libraries and their choice of an algorithm")
+    return costs
+
+
+_SEARCHES = {
+    "python": re.compile(r"\b(torch|cupy|onnxruntime|tensorrt|jax)\b"),
+    "cuda": re.compile(
+        r"cublas|cudnn|cusparse|cufft|hipblas|rocblas|miopen|torch|nvinfer|cusolver"
+    ),
+}
 
 
 def _first(region: Region) -> Step | None:
