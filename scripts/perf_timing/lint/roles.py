@@ -507,8 +507,10 @@ class Roles:
         if re.fullmatch(r"(self\.)?(\w+_)?(pipe|pipeline)(_\w+|\d+)?", callee):
             return True
         parent = node.parent
-        if parent is not None and parent.kind == "attribute" and parent.text.endswith(
-            words.PIPELINE_OUTPUTS
+        if (
+            parent is not None
+            and parent.kind == "attribute"
+            and parent.text.endswith(words.PIPELINE_OUTPUTS)
         ):
             return True
         if not self._pipelines:
@@ -645,7 +647,11 @@ class Roles:
             return {READ}  # metrics come back as numbers
         if words.NOT_MODEL.search(callee):
             return set()
-        if self._is_jitted(callee) or words.MODEL.search(callee):
+        if self._is_jitted(callee):
+            return {WORK, LIKELY}
+        if self._is_imported(callee):
+            return set()  # what a function of another file does its name does not tell
+        if words.MODEL.search(callee):
             return {WORK, LIKELY}
         if short in words.TENSOR_VERBS and "." in callee and "torch" in self.libraries:
             return {WORK, LIKELY}
@@ -657,6 +663,10 @@ class Roles:
         ):
             return {WORK, LIKELY}
         return set()
+
+    def _is_imported(self, callee: str) -> bool:
+        """Whether a plain function is called that is imported by its name from another file."""
+        return callee in self.scopes.imports and callee not in self.scopes.functions
 
     def _joins_host(self, node: Node, scope: Scope) -> bool:
         """Whether a member of torch.cat((a, b)) is known to be on the host."""

@@ -153,7 +153,7 @@ NOT_MODEL = re.compile(
     r"|bfloat16|cuda|to|cpu|config\w*|tokenizer\w*|\w*tokenize\w*|encode|compile"
     r"|compile_\w+|layer_name\w*"
     r"|eval\w*|valid\w*|test\w*|zero_grad|close|Linear|Conv\w+|\w*LayerNorm|prepare\w*"
-    r"|warmup_\w+|append|extend|format"
+    r"|warmup_\w+|append|extend|_?(format|render|describe|summari[sz]e|write|read|plot|draw|dump)(_\w+)?"
     r"|\w*Config|cleanup\w*|free_\w+|release\w*|reset\w*|run_opt\w*|\w*_name|\w*_size"
     r"|\w*_info|\w*DataLoader|\w*Dataset|super)$"
 )
