@@ -49,7 +49,9 @@ SPREAD = re.compile(
 MEAN = re.compile(r"(^|[._])(mean|fmean|average|avg|nanmean|sum|accumulate|reduce)$")
 
 # What a file speaks of whose kernels are compiled when they are first called.
-JITS = re.compile(r"\b(triton|numba|taichi|jax|tilelang|pycuda)\b|torch\.compile|cute\.compile")
+JITS = re.compile(
+    r"\b(triton|numba|taichi|jax|tilelang)\b|\bSourceModule\(|torch\.compile|cute\.compile"
+)
 OUTPUT = re.compile(r"(print|log|info|debug|warn|echo)\w*$")
 
 

@@ -84,7 +84,7 @@ STAGES = (
     " loop is slower than without the timer"
 )
 SAMPLE = (
-    "{call} waits for the device in every sample of one short execution; each figure holds a"
+    "{call} waits for the device in every sample of one execution; each figure holds a"
     " launch latency beside the work"
 )
 BEFORE = (
@@ -92,6 +92,10 @@ BEFORE = (
     " and the launch"
 )
 NOTE = "Wait once after the loop; render-timing loop, simple-event and raw-cuda do so."
+HELPER_NOTE = (
+    "Queue the work without the wait of {helper}(), and wait once after the loop; render-timing"
+    " loop, simple-event and raw-cuda do so."
+)
 STAGES_NOTE = (
     "Let events on the stream mark the stages, and read them after the loop; render-timing"
     " detailed-event does so."
@@ -157,7 +161,9 @@ def _report(
     related: tuple[tuple[Node, str], ...] = ((region.start, started),)
     if place is not step.node:
         if place.kind == "call":
-            call = f"{last_segment(callee_text(place))}(), by {call} on line {step.node.line},"
+            helper = last_segment(callee_text(place))
+            call = f"{helper}(), by {call} on line {step.node.line},"
+            note = HELPER_NOTE.format(helper=helper) if note is NOTE else note
         related = ((step.node, "the wait"), *related)
     return Report(place, message.format(call=call), note=note, related=related)
 
