@@ -838,7 +838,10 @@ def host_time_meant(source: SourceFile, region: Region) -> bool:
 
 
 # What is called once at the start of a program.
-_STARTS = re.compile(r"(^|[._])(parse_(known_)?args|ArgumentParser|basicConfig|set_start_method)$")
+_STARTS = re.compile(
+    r"(^|[._])(parse_(known_)?args|ArgumentParser|basicConfig|set_start_method|init_process_group)$"
+    r"|^(ti|taichi)\.init$"
+)
 # How a program says how long it ran.
 _RUN_TIME = re.compile(
     r"(?<![a-z])(finished|completed|experiment|script|program|overall)(?![a-z])"
