@@ -275,3 +275,15 @@ def test_one_time_costs_are_those_that_are_still_to_pay() -> None:
         '  cudaEventElapsedTime(&ms, start, stop);\n  printf("%f ms\\n", ms);\n}\n'
     )
     assert costs(events, "cuda") == "module load"
+
+
+def test_a_unit_that_nobody_uses_is_explained_on_two_paths_as_well() -> None:
+    body = (
+        "t0 = time.perf_counter_ns()\nfirst = (time.perf_counter_ns() - t0) / 1e6\n"
+        "span = time.perf_counter_ns() - t0\n"
+        "if n > 1:\n    step = span / n / 1e6\nelse:\n    step = first / 1e6\nout.append(step)"
+    )
+    finding = unit_finding(body)
+    assert "units of 1000 seconds, as if converted twice or the wrong way" in finding.message
+    assert "on another path the same value is in milliseconds" in finding.message
+    assert finding.note.startswith("Convert once, in the right direction")

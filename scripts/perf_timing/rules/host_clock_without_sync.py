@@ -344,7 +344,14 @@ def _text(source: SourceFile, region: Region, left: Step) -> str:
     unseen = r.OPAQUE in left.roles or _WAITS_UNSEEN.search(source.tree.text)
     if waited or unseen or region.carried:
         return TAIL
-    if region.kind == "clock" and region.inner_loops(left.site):
+    if region.kind == "clock" and (region.inner_loops(left.site) or _repeats(left)):
         return QUEUE
     jits = source.language == "python" and samples.JITS.search(source.tree.text)
     return COLD if jits and not samples.warmed(source, region) else MESSAGE
+
+
+def _repeats(left: Step) -> bool:
+    """Whether the work is done many times: by an iterator that a loop draws on, in a helper."""
+    around = left.site.parent
+    drawn = around is not None and around.kind == "for"
+    return drawn or any(n.kind in ("for", "while") for h in left.helpers for n in h.nodes)

@@ -130,11 +130,10 @@ def _rescales(node: Node) -> bool:
 
 def _note(source: SourceFile, problem: Problem) -> str:
     """What to do, where it is something else than to convert: the name or the text may be wrong."""
-    label = problem.label
-    if problem.kind != "label" or label is None:
-        return ""
-    if not problem.value.usual:
+    if not problem.value.usual and problem.value.kind == "time":
         return MISCONVERTED
+    if problem.kind != "label" or problem.label is None:
+        return ""
     unit = unit_name(problem.value)
     if not problem.name:
         return TEXT_NOTE.format(unit=unit)
@@ -228,14 +227,14 @@ def _converts(factor: float) -> bool:
 
 def _message(problem: Problem) -> str:
     unit = unit_name(problem.value)
+    if problem.kind != "mixed" and problem.value.kind == "time" and not problem.value.usual:
+        unit += ", as if converted twice or the wrong way"
     shown = re.sub(r"\s+", " ", problem.node.text)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     if problem.kind == "factor":
         return f"`{shown}` converts a time by 1024; units of time differ by 1000"
     if problem.kind == "label":
         assert problem.label is not None
-        if not problem.value.usual and problem.value.kind == "time":
-            unit += ", as if converted twice or the wrong way"
         where = f"the name `{problem.name}`" if problem.name else "the text beside it"
         return MESSAGE.format(shown=shown, unit=unit, claim=f"{where} says `{problem.label.text}`")
     assert problem.other is not None
