@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+_BYTECODE = tempfile.TemporaryDirectory()
 LINT = [sys.executable, "-m", "perf_timing.lint"]
 
 _BENCH = """\
@@ -52,9 +53,15 @@ class Cost(NamedTuple):
         return f"{self.wall_s:.2f} s ({self.cpu_s:.2f} s of processors)"
 
 
+def _environment() -> dict[str, str]:
+    """As after an installation: bytecode is there, outside the tree that is measured."""
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": str(SCRIPTS), "PYTHONPYCACHEPREFIX": _BYTECODE.name}
+
+
 def run(command: Sequence[str]) -> Cost:
     """The cost of one run; a status other than 0, 1 and 2 ends the benchmark."""
-    environment = {**os.environ, "PYTHONPATH": str(SCRIPTS)}
+    environment = _environment()
     before, start = _children_cpu_s(), time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True)
     cost = Cost(time.perf_counter() - start, _children_cpu_s() - before)
@@ -81,7 +88,7 @@ def interleaved(commands: Sequence[Sequence[str]], repeat: int) -> list[Cost]:
 
 def peak_mb(command: Sequence[str]) -> float:
     """Largest memory in MB of the command and all its processes together, sampled."""
-    environment = {**os.environ, "PYTHONPATH": str(SCRIPTS)}
+    environment = _environment()
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True,
