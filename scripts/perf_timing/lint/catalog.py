@@ -9,13 +9,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perf_timing import _paths
 from perf_timing._cli import UserError
 from perf_timing.lint import evidence
 
 if TYPE_CHECKING:
     from perf_timing.lint.engine import Report, SourceFile
 
-RULES = Path(__file__).resolve().parent.parent / "rules"
+RULES = _paths.rules_dir()
 SECTIONS = ("What it does", "Why it misleads", "Known problems", "Example", "Use instead")
 LANGUAGE = {"python": "python", "cpp": "cuda"}
 SEVERITIES = ("error", "warning", "info")

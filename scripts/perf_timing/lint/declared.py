@@ -9,6 +9,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from perf_timing.lint.nearby import folders_above
+
 _ABOVE = 8
 _MOST_BYTES = 400_000
 _NAMES = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -17,17 +19,8 @@ _NAMES = ("pyproject.toml", "setup.py", "setup.cfg")
 def supports_older(path: str, since: str) -> bool:
     """Whether the project of the file `path` admits versions before `since`, as in "torch 2.4"."""
     package, _, version = since.partition(" ")
-    folder = Path(path).absolute().parent
-    return any(_admits(place, package, _numbers(version)) for place in _folders(folder))
-
-
-def _folders(folder: Path) -> list[Path]:
-    found = []
-    for place in [folder, *folder.parents][:_ABOVE]:
-        found.append(place)
-        if (place / ".git").exists():
-            break
-    return found
+    places = folders_above(path, _ABOVE)
+    return any(_admits(place, package, _numbers(version)) for place in places)
 
 
 @cache

@@ -35,12 +35,6 @@ _NUMBERS = frozenset(("size", "numel", "shape", "dim", "len", "element_size", "s
                       "get_device"))  # fmt: skip
 
 
-# What these return is on the host, too: a number or an array.
-_TO_HOST = frozenset(
-    ("cpu", "numpy", "to_numpy", "item", "tolist", "asnumpy", "copy_to_host", "get")
-)
-
-
 # Comments and literal texts; what a C++ file includes counts as code.
 _NO_CODE = {
     "python": re.compile(

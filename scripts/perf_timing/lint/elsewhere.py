@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from perf_timing.lint.nearby import folders_above
+
 _MOST_BYTES = 400_000
 _DEEPEST = 3
 _ABOVE = 6
@@ -58,16 +60,10 @@ def _function(path: str, full_name: str) -> tuple[str, str] | None:
 
 def _places(path: str, module: str) -> Iterator[Path]:
     """Where the file of `module` may lie, seen from the file `path`."""
-    folder = Path(path).absolute().parent
     dots = len(module) - len(module.lstrip("."))
     parts = [part for part in module.split(".") if part]
-    above = [folder, *folder.parents]
-    folders = above[dots - 1 : dots] if dots else []
-    for base in above[:_ABOVE] if not dots else ():
-        folders.append(base)
-        if (base / ".git").exists():
-            break
-    for base in folders:
+    relative = Path(path).absolute().parents[dots - 1 : dots]
+    for base in relative if dots else folders_above(path, _ABOVE):
         place = base.joinpath(*parts)
         yield place.with_name(f"{place.name}.py")
         yield place / "__init__.py"

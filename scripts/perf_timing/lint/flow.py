@@ -356,8 +356,3 @@ def exclusive(one: Node, two: Node) -> bool:
             return True
         child = parent
     return False
-
-
-def first_work(steps: Iterable[Step]) -> Step | None:
-    """The first step that gives the device work, or None."""
-    return next((s for s in steps if s.works or r.BLOCKING in s.roles), None)

@@ -12,6 +12,7 @@ CUDA C++ and notebooks are always asked: they are programs of one purpose.
 """
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,18 +32,20 @@ _TIMING = re.compile(
 _SHARE = 0.03
 
 
-def is_benchmark(source: "SourceFile", node: "Node") -> bool:
+def is_measuring(source: "SourceFile", node: "Node") -> bool:
     """Whether the code around `node` is there to measure something."""
     unit = source.unit
-    if unit.language != "python" or unit.places:
-        return True
-    lines = unit.text.count("\n") + 1
-    if len(_TIMING.findall(unit.text)) >= _SHARE * lines:
+    if unit.language != "python" or unit.places or _is_about_time(unit.text):
         return True
     names = list(_places(unit.path))
     for scope in source.scopes.scope_of(node).enclosing():
         names += [scope.name, scope.class_name]
     return any(_NAMES.search(name) for name in names)
+
+
+@lru_cache(maxsize=1)  # every report of a file asks
+def _is_about_time(text: str) -> bool:
+    return len(_TIMING.findall(text)) >= _SHARE * (text.count("\n") + 1)
 
 
 def _places(path: str) -> tuple[str, ...]:

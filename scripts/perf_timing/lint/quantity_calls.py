@@ -39,7 +39,6 @@ _REDUCE = words(
     "static_cast reversed squeeze flatten ravel set copy str geometric_mean stack concatenate "
     "accumulate nanmin nanmax values str repr format_float clone to move"
 )
-_METER = ("val", "value", "avg", "average", "mean", "median", "sum", "global_avg")
 _APPEND = frozenset({"append", "push_back", "emplace_back", "add", "insert", "appendleft"})
 
 

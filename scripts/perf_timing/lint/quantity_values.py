@@ -454,8 +454,7 @@ class Values:
     def _ticks(self, a: Quantity, b: Value, node: Node) -> Value:
         if "CLOCKS_PER_SEC" in node.children[1].text or "CLK_TCK" in node.children[1].text:
             return Quantity("time", a.exponents, origin=a.origin)
-        found = divide(a, b)
-        return found
+        return divide(a, b)
 
     def _assign(self, node: Node, frame: Frame) -> Value:
         if len(node.children) < 2 or node.children[-1].kind == "type":

@@ -18,7 +18,6 @@ _COMPOUND = frozenset(
 _OTHER_DEVICES = re.compile(r"[\"'](mps|xpu|hpu|npu)\b|torch\.(mps|xpu|hpu|npu|accelerator)\b")
 _CUDA_RUNTIME = re.compile(r"\bcuda[A-Z]\w+\s*\(|cuda_runtime|<<<")
 _HIP_RUNTIME = re.compile(r"\bhip[A-Z]\w+\s*\(|hip/hip_runtime")
-_TIMING_ARGUMENTS = (("enable_timing", "False", "True"), ("disable_timing", "True", "False"))
 _CPU_CLOCKS = frozenset(
     ("time.process_time", "time.thread_time", "time.clock", "time.process_time_ns")
 )

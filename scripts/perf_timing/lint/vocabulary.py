@@ -45,7 +45,6 @@ PYTHON_CLOCKS = {
     "mpi4py.MPI.Wtime": "s",
     "torch._C._get_time": "s",
 }
-CPU_TIME_CLOCKS = re.compile(r"(process_time|thread_time|time\.clock)(_ns)?$|^(std::)?clock$")
 # C and C++: functions whose value is a time, and functions that fill a variable with it.
 CPP_CLOCKS = {
     "clock": "ticks",
@@ -109,7 +108,6 @@ HARNESS = re.compile(
     r"|time_fwd|benchmark_forward|benchmark_backward|benchmark_combined|benchmark_fwd_bwd"
     r"|benchmark_all|perf_report|cupti_\w+|run_measurement)$"
 )
-PROFILER = re.compile(r"(^|[._])(profile|profiler|record_function|Profiler|nsys|proton)\w*$")
 
 COLLECTIVE = re.compile(
     r"(^|[._])(all_reduce|all_gather\w*|reduce_scatter\w*|all_to_all\w*|allreduce|allgather"

@@ -97,9 +97,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             or region.wraps_measurement
         ):
             continue
-        if samples.means_first(source, region):
-            continue
-        if source.language == "python" and samples.is_program(source, region):
+        if samples.means_first(source, region) or samples.is_program(source, region):
             continue
         for step in region.steps:
             if id(step.site) not in seen and _blocks(source, region, step):

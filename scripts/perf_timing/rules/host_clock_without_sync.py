@@ -109,7 +109,6 @@ HOOKED = (
 
 # Frameworks whose hooks get logs that have been read from the device.
 _FOREIGN_HOOKS = re.compile(r"^\s*(import|from)\s+(tensorflow|keras|mxnet)\b", re.MULTILINE)
-_ELSE_NOTHING = re.compile(r"else\s+\(?\s*lambda\b[^:]*:\s*None")
 NO_OP = (
     "{name} waits on CUDA only and does nothing on {device}, which this file may choose as well;"
     " the reading on line {end} then measures launch time"

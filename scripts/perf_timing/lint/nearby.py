@@ -1,0 +1,14 @@
+"""Where a linted file lies."""
+
+from pathlib import Path
+
+
+def folders_above(path: str, most: int) -> list[Path]:
+    """The folder of the file `path` and those above it, `most` at most, up to a repository's."""
+    folder = Path(path).absolute().parent
+    found = []
+    for place in [folder, *folder.parents][:most]:
+        found.append(place)
+        if (place / ".git").exists():
+            break
+    return found
