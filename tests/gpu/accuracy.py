@@ -7,10 +7,8 @@ accuracy.md (the table) and records.jsonl.gz (what the rendered scripts wrote).
 """
 
 import argparse
-import contextlib
 import gc
 import gzip
-import io
 import json
 import statistics
 import sys
@@ -23,6 +21,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).resolve().parent)]
 
+import run_rendered  # noqa: E402
 import truth_kit  # noqa: E402
 from truth_kit import Operation  # noqa: E402
 
@@ -32,38 +31,22 @@ COLD = ("detailed-event", "cuda-graph", "kernel-time", "triton")
 
 def rendered(operation: Operation, scenario: str, cache: str, folder: Path) -> dict[str, Any]:
     """Render the scenario for the operation with default options, run it, return its record."""
-    from perf_timing.render import engine, scenarios
-
     chosen: dict[str, Any] = {
         "setup": operation.setup,
         "call": operation.call,
         "name": operation.name,
         "cache": cache,
-        "json": str(folder / "record.json"),
     }
     for name in ("bytes", "flops"):
         if getattr(operation, name):
             chosen[name] = str(getattr(operation, name))
-    path = folder / "rendered.py"
-    path.write_text(engine.render(scenarios.load_all()[scenario], chosen), encoding="utf-8")
-    (folder / "record.json").unlink(missing_ok=True)
-    output, errors = io.StringIO(), io.StringIO()
-    script = {"__name__": "__main__", "__file__": str(path)}
-    begin = time.perf_counter()
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
-        try:
-            exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), script)
-        except SystemExit:
-            pass
-        except RuntimeError as error:
-            print(f"raised {error}", file=sys.stderr)
-    took_s = time.perf_counter() - begin
-    if not (folder / "record.json").exists():
-        return {"stopped": errors.getvalue().strip()[-300:], "took_s": took_s}
-    record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+    done = run_rendered.run(scenario, chosen, folder)
+    if done.record is None:
+        return {"stopped": done.errors[-300:], "took_s": done.took_s}
+    call = done.script["_call"]
     flush = truth_kit.flush_function() if cache == "cold" else None
-    truth = truth_kit.cupti_us(script["_call"], flush, _truth_count(script["_call"]))
-    return {**record, "took_s": took_s, "truth_us": truth["busy_us"]}
+    truth = truth_kit.cupti_us(call, flush, _truth_count(call))
+    return {**done.record, "took_s": done.took_s, "truth_us": truth["busy_us"]}
 
 
 def _do_bench(call: Callable[[], Any]) -> float:

@@ -9,8 +9,6 @@ Everything runs in one process.
 """
 
 import argparse
-import contextlib
-import io
 import json
 import statistics
 import sys
@@ -21,6 +19,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).resolve().parent)]
+
+import run_rendered  # noqa: E402
 
 _SPIN = "import torch"
 _COPY = """
@@ -83,20 +83,11 @@ def heat(seconds: float) -> None:
 
 
 def run(scenario: str, chosen: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Render the scenario, run it in this process, return its record."""
-    from perf_timing.render import engine, scenarios
-
-    chosen = {**chosen, "json": str(folder / "record.json")}
-    path = folder / "rendered.py"
-    path.write_text(engine.render(scenarios.load_all()[scenario], chosen), encoding="utf-8")
-    (folder / "record.json").unlink(missing_ok=True)
-    code = compile(path.read_text(encoding="utf-8"), str(path), "exec")
-    begin = time.perf_counter()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-        exec(code, {"__name__": "__main__", "__file__": str(path)})
-    took_s = time.perf_counter() - begin
-    record: dict[str, Any] = json.loads((folder / "record.json").read_text(encoding="utf-8"))
-    return {**record, "took_s": took_s}
+    """The record of a scenario with these options; raises SystemExit where it has none."""
+    done = run_rendered.run(scenario, chosen, folder)
+    if done.record is None:
+        raise SystemExit(done.errors)
+    return {**done.record, "took_s": done.took_s}
 
 
 def verdicts(runs: int, more: bool, folder: Path) -> list[dict[str, Any]]:
