@@ -400,8 +400,7 @@ class _Runtime:
         success = 0
 
     def cudaCtxResetPersistingL2Cache(self) -> int:  # noqa: N802
-        machine().host(5.0)
-        machine().l2.reset_persisting()
+        machine().reset_persisting_l2()
         return 0
 
     def cudaProfilerStart(self) -> int:  # noqa: N802

@@ -465,6 +465,11 @@ class Machine:
         if self.model.graph_spread:
             capture.scale = 1.0 + self.rng.gauss(0.0, self.model.graph_spread)
 
+    def reset_persisting_l2(self) -> None:
+        """What the runtime and the driver each have a function for; waits for nothing queued."""
+        self.host(5.0)
+        self.l2.reset_persisting()
+
     # --- graph replay ---------------------------------------------------------------------------
     def _plan(self, graph: Capture) -> tuple[list[tuple[float, float]], float]:
         """Start (from the graph's) and length of every node at boost clock; touches the cache."""

@@ -175,8 +175,7 @@ class Driver:
     """libcuda.so.1 as ctypes.CDLL gives it."""
 
     def cuCtxResetPersistingL2Cache(self) -> int:  # noqa: N802
-        machine().host(5.0)
-        machine().l2.reset_persisting()
+        machine().reset_persisting_l2()
         return SUCCESS
 
 
