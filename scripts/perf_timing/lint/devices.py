@@ -53,6 +53,8 @@ _REMARKS = re.compile(
     r"|(?P<kept>\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')",
     re.DOTALL | re.MULTILINE,
 )
+# Calls that make a record of settings.
+_SETTINGS = re.compile(r"(?i:config|options|settings|arguments)$|(?<![a-z])[Aa]rgs$|[Pp]arams$")
 # What a variable called device is given, and what makes that a device of the host.
 _BOUND = re.compile(r"\bdevice\b\s*(?::[^=\n]+)?=(?!=)\s*([^\n]*)")
 _HOST_DEVICE = re.compile(r"(torch\.device\(\s*)?[\"']cpu[\"']\s*[,)]*\s*$")
@@ -238,7 +240,8 @@ class Devices:
             return HOST
         device = keyword(node, "device")
         if device is not None:
-            return self.device_argument(device, scope, depth)
+            settings = _SETTINGS.search(short)  # which say where others are to compute
+            return HOST if settings else self.device_argument(device, scope, depth)
         if words.FACTORY.match(short) and full.startswith("torch."):
             if short.endswith("_like") or short in ("as_tensor", "asarray"):
                 given = positional(node)
@@ -284,7 +287,7 @@ class Devices:
         operands = [o for o in operands if o != HOST] or operands[:1]
         if DEVICE in operands:
             return DEVICE
-        if receiver == HOST and short in words.HOST_METHODS:
+        if receiver == HOST and short in words.HOST_METHODS | {"astype"}:
             return HOST  # x.numpy().reshape(a, b), whatever a is
         if full.startswith("torch.nn.") and re.match(r"[A-Z]", last_segment(full)):
             return self.default

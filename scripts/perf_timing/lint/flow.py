@@ -97,7 +97,7 @@ class Flow:
             if not inner and _says_wait(function):
                 yield Step(node, node, frozenset({r.WAIT}), node.end)
                 return
-            if inner or not self.roles.of(node, scope) & {r.WORK}:
+            if inner or not self.roles.of(node, scope) & {r.WORK} or self._on_host(function):
                 yield from self._at(inner, node, function)
                 return
         known = self.roles.of(node, scope) if node.kind == "call" else frozenset()
@@ -157,7 +157,11 @@ class Flow:
             if scope is None:
                 full = self.scopes.resolve(value.text)
                 return full.partition(".")[0] in words.HOST_MODULES or full in words.HOST_CALLS
-        calls = [n for n in scope.nodes if n.kind == "call"] if scope else []
+        return scope is not None and self._on_host(scope)
+
+    def _on_host(self, function: Scope) -> bool:
+        """Whether a function calls something, and only what is known to run on the host."""
+        calls = [n for n in function.nodes if n.kind == "call"]
         names = [self.scopes.resolve(callee_text(call)) for call in calls]
         return bool(names) and all(
             name.partition(".")[0] in words.HOST_MODULES or name in words.HOST_CALLS
@@ -260,6 +264,8 @@ class Flow:
         owner = branch.parent
         if owner is None or owner.kind != "if":
             return False
+        if _computes_on_host(branch.text) and _ON_DEVICE.search(owner.text[: -len(branch.text)]):
+            return True
         conditions = [owner.children[0].text]
         conditions += [
             c.children[0].text for c in owner.children if c.kind == "elif" and c.children
@@ -285,6 +291,16 @@ _NO_DEVICE = re.compile(
     r"^not\s*\(?\s*([\w.]*\.)?((use|has|is|with)_?)?(cuda|gpu)(_available)?\s*\)?$"
     r"|^not\s+[\w.]*\.is_available\(\)$"
 )
+
+
+# What a branch for a device speaks of, and one for the host: torch.cpu.amp.autocast(...).
+_ON_DEVICE = re.compile(r"cuda|xpu|mps|hpu|npu")
+_ON_HOST = re.compile(r"torch\.cpu\.|autocast\(\s*(device_type\s*=\s*)?[\"']cpu")
+
+
+def _computes_on_host(text: str) -> bool:
+    """Whether a branch computes on the host by its own words, and speaks of no device."""
+    return _ON_HOST.search(text) is not None and _ON_DEVICE.search(text) is None
 
 
 def host_condition(text: str) -> bool:
@@ -317,7 +333,8 @@ def device_condition(text: str) -> bool:
         )
         or re.search(r"(cuda|xpu|mps)\.is_available\(\)", text)
         or re.search(
-            r"is_cuda|use_cuda|use_gpu|on_gpu|is_gpu|cuda_available|has_cuda|torch_device_is_cuda",
+            r"(is_cuda|use_cuda|use_gpu|on_gpu|is_gpu|cuda_available|has_cuda|torch_device_is_cuda)"
+            r"(?!_?graph)",
             text,
         )
     )

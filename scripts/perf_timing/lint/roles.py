@@ -66,6 +66,18 @@ _PHASE = re.compile(
     r"|experiments?|benchmarks?|suite)(_\w+)?$|main$|main_\w+$|train$|fit$|do_train\w*$"
     r"|prepare_for_\w+$"
 )
+# What searches for, or calibrates, another form of a model: minutes of work, read again and again.
+_TUNES = re.compile(r"(^|_)(quanti[sz]e|calibrate|ptq|gptq|awq|prune|sparsify|distill)(_|$)")
+# A variable that holds a model, and functions that run one which they are given.
+_A_MODEL = re.compile(
+    r"^(\w+\.)*(\w*model(_(?!in|out|arg|kw|data|loss|pred|batch|feat|tensor|state)\w+)?|net|network|module|unet|vae|\w*transformer|\w*(en|de)coder"
+    r"|backbone|pipe(line)?)$"
+)
+_RUNS_MODEL = re.compile(
+    r"run|forward|fwd|bwd|infer|generat|predict|train|step|bench|warm|test|eval|sampl|call|exec"
+    r"|decode|encode|time|timing|profile|measure|fit|process|work|loop|iter|serve|do_|loss|apply"
+    r"|simulat|rollout|denoise|render|kernel|attn|gemm|latency|speed|throughput|perf|epoch|gpu|cuda"
+)
 # What turns a tensor into a number of the host, and so reads it.
 _CASTS = frozenset({"float", "int", "bool", "math.isnan", "math.isinf", "math.isfinite"})
 # Writers of TensorBoard, which copy a tensor to the host when they are given it.
@@ -123,6 +135,11 @@ class Roles:
             re.search(r"^\s*(import|from)\s+(tensorflow|keras|mxnet|paddle)\b", scopes.tree.text,
                       re.MULTILINE)
         )  # fmt: skip
+        # PyTorch/XLA only notes what is to be done; nothing is queued where a call returns.
+        self.foreign |= self.python and bool(
+            re.search(r"^\s*(import|from)\s+torch_xla\b", scopes.tree.text, re.MULTILINE)
+            and not re.search(r"\bcuda\b", scopes.tree.text)
+        )
         self.evidence = mentions_device(scopes.tree.text, scopes.language)
         self._known: dict[int, frozenset[str]] = {}
         self._macros: dict[str, str] = {}
@@ -170,6 +187,8 @@ class Roles:
         if full.startswith(("torchvision.io", "torchvision.datasets", "torchvision.transforms")):
             return set()
         if full.startswith(_RUNTIME) and not words.WAIT_NAME.search(short):
+            if short == "empty_cache":
+                return {READ}  # it frees device memory, which waits for the device
             return self._events(node, callee, full, short, scope)
         for rule in (self._harness, self._waits, self._events, self._output, self._arrays):
             found = rule(node, callee, full, short, scope)
@@ -213,6 +232,8 @@ class Roles:
             return {READ, JOIN} if joins is None or joins.text != "False" else {SLEEP}
         if short in ("wait", "join", "result") and "." in callee and not positional(node):
             return {READ, JOIN}
+        if words.JOIN_NAME.search(short):
+            return {READ, JOIN}  # manager.offload_try_wait(), onboard_wait(handle)
         if short == "get" and "." in callee and not positional(node):
             return {READ} if "cupy" in self.libraries else {READ, JOIN}
         if words.OBJECT_COLLECTIVE.search(short):
@@ -560,7 +581,7 @@ class Roles:
         if (
             self._is_array_module(full)
             and not re.search(
-                r"(^|\.)(Event|Stream|Device|Generator|RandomState|PRNGKey|key|split"
+                r"(^|\.)(Event|Stream|Device|Generator|RandomState|PRNGKey|key|split|seed"
                 r"|default_rng|RawKernel|ElementwiseKernel|RawModule|ReductionKernel"
                 r"|device|devices|get_default_memory_pool|get_current_stream|jit|vmap"
                 r"|grad|pmap|value_and_grad|config|set_\w+|get_\w+|is_\w+)$",
@@ -625,9 +646,13 @@ class Roles:
         if full in _JOINS and self._joins_host(node, scope):
             return set()
         receiver = self._callee_device(node, function, full, scope)
+        if self.evidence and _TUNES.search(short) and self._is_about_model(node, head):
+            return {BLOCKING, PHASE}  # a search or a calibration reads its results
+        if DEVICE in operands and receiver != DEVICE and self._only_model(node, scope, short):
+            return set()
         if DEVICE in operands or receiver == DEVICE:
             return {WORK}
-        if full.startswith("torch.") or full.startswith("torch.nn.functional."):
+        if full.startswith("torch.") and "(" not in full:  # not torch.tensor([4]).to(dtype)
             where = self.devices.join(operands) if operands else UNKNOWN
             return {WORK, LIKELY} if where == UNKNOWN and self.evidence else set()
         if (
@@ -663,6 +688,22 @@ class Roles:
         ):
             return {WORK, LIKELY}
         return set()
+
+    def _is_about_model(self, node: Node, head: str) -> bool:
+        """Whether a method of a model is called, or a function whose first argument is one."""
+        return any(
+            _A_MODEL.search(squeeze(n)) for n in (head, *(a.text for a in positional(node)[:1]))
+        )
+
+    def _only_model(self, node: Node, scope: Scope, short: str) -> bool:
+        """Whether all that a function gets of the device is a model that it does not run.
+
+        optimize_model(model) and get_batch_size(model) change or ask the model; nothing is queued.
+        """
+        given = [*positional(node), *(k.children[-1] for k in self._keywords(node) if k.children)]
+        there = [a for a in given if self.devices.of(a, scope) == DEVICE]
+        models = bool(there) and all(_A_MODEL.search(squeeze(a.text)) for a in there)
+        return models and not _RUNS_MODEL.search(short)
 
     def _is_imported(self, callee: str) -> bool:
         """Whether a plain function is called that is imported by its name from another file."""

@@ -268,7 +268,7 @@ def _applied(use: Node, name: str) -> set[str]:
                 found.add(short)
         elif parent.kind == "subscript" and child is parent.children[0]:
             index = parent.text[child.end - parent.start :]
-            if re.match(r"\[\s*[\w.]+\s*:", index):
+            if re.match(r"\[\s*-?[\w.]+\s*:", index):
                 found.add("slice")
             elif re.search(r"//|len\(|int\(", index) or re.match(r"\[\s*-?\d+\s*\]", index):
                 found.add("indexed")
@@ -289,9 +289,19 @@ def _applied(use: Node, name: str) -> set[str]:
 
 def identities(step: Step) -> set[str]:
     """Names under which the same work can be recognised elsewhere."""
-    names = {_identity(step.node), _identity(step.site)}
+    names = {_identity(step.node), _identity(step.site), *map(_model, (step.node, step.site))}
     names |= {f"function {helper.node.start}" for helper in step.helpers if helper.name}
     return {name for name in names if name}
+
+
+_RUNS = re.compile(r"\.(generate|forward|predict|infer)$")
+
+
+def _model(node: Node) -> str:
+    """The model that a call runs, be it model(x), model.forward(x) or model.generate(x)."""
+    callee = callee_text(node) if node.kind == "call" else ""
+    name = _RUNS.sub("", callee)
+    return f"model {name}" if words.MODEL.search(name) and name.isascii() else ""
 
 
 def _identity(node: Node) -> str:
@@ -509,7 +519,7 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
         if applied & {"slice", "indexed"} or any(ROBUST.search(a) for a in applied):
             return True
         if re.search(
-            rf"\b{re.escape(last_segment(name))}\s*\[\s*[\w.]+\s*:\s*\]", source.tree.text
+            rf"\b{re.escape(last_segment(name))}\s*\[\s*-?[\w.]+\s*:\s*\]", source.tree.text
         ):
             return True
     if any(ROBUST.search(name) for name in value.reduced):
@@ -802,6 +812,8 @@ def returns_time(source: SourceFile, region: Region) -> bool:
 @remembered
 def means_first(source: SourceFile, region: Region) -> bool:
     """Whether the names say that the first, cold execution is what is measured."""
+    if _headed_warm(source, region.start):
+        return True
     said = re.sub(r"torch\.compile", "", source.intent(region))
     return bool(
         re.search(
@@ -814,6 +826,17 @@ def means_first(source: SourceFile, region: Region) -> bool:
             re.IGNORECASE,
         )
     )
+
+
+_WARM_HEAD = re.compile(r"(#|//|/\*)\s*(\W*\w+\W+){0,2}?(pre)?warm", re.IGNORECASE)
+
+
+def _headed_warm(source: SourceFile, start: Node) -> bool:
+    """Whether the comment right above a measurement, or the block around it, heads a warm-up."""
+    lines = {c.line: c.text for c in source.tree.comments}
+    heads = [source.statement(start)]
+    heads += [p for p in start.ancestors() if p.kind in ("with", "for")]
+    return any(_WARM_HEAD.match(lines.get(head.line - 1, "")) for head in heads)
 
 
 @remembered
@@ -848,6 +871,8 @@ _RUN_TIME = re.compile(
     r"|execution took|wall[ _-]?(clock[ _-]?)?time|end[ _-]?(to|2)[ _-]?end"
     r"|total[ _]*(run|elapsed|train\w*|eval\w*|processing|wall)?[ _-]*(time|duration|seconds)"
     r"|(training|quanti[sz]ation|calibration|evaluation|run)[ _]*(time|duration|completed|took)"
+    r"|(quanti[sz]|calibrat|sparsif|prun)\w*(\W+\w+){0,6}\W+took"
+    r"|seconds to (quanti[sz]e|calibrate)"
     r"|run_?time(?![a-z])|time_to_train|(?<![a-z])(whole|entire)(?![a-z])|time elapsed",
     re.IGNORECASE,
 )

@@ -90,6 +90,8 @@ NO_WAIT_NAME = re.compile(
     r"|InitializeSync",
     re.IGNORECASE,
 )
+# Waits for a task, a request or a handle: offload_try_wait(), onboard_wait(handle).
+JOIN_NAME = re.compile(r"^(?!(no|dont|without|stream|event|set|is|needs?|should)_)\w+(?<!no)_wait$")
 PYTHON_WAITS = {"mlx.core.eval", "mx.eval", "mlx.core.synchronize", "jax.block_until_ready"}
 # Reads that return a value to the host, and so wait for it.
 READ_NAMES = frozenset(

@@ -67,6 +67,7 @@ from perf_timing.lint import repairs, samples
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import callee_text, last_segment, loops_around, squeeze, target_key
@@ -234,9 +235,34 @@ def _is_whole(source: SourceFile, region: Region, left: Step) -> bool:
     ):
         return True  # the helper takes times by itself, where its waits are judged
     loops = [loop for loop in region.inner_loops(left.site) if loop.kind != "comp"]
-    waits = [s for s in region.steps if s.waits and region.inner_loops(s.site)[:1] == loops[:1]]
-    waits = [s for s in waits if loops and not samples.rare(s.site, loops[0])]
-    return bool(waits) and (samples.is_training(region) or len(loops) > 1)
+    if any(_waits_in(region, loop) for loop in loops):
+        return samples.is_training(region) or len(loops) > 1
+    return _loops_in_helper(region, left)
+
+
+def _waits_in(region: Region, loop: Node) -> bool:
+    """Whether each iteration of a loop of the region waits, there or in a loop inside it."""
+    return any(
+        s.waits
+        and any(inner is loop for inner in region.inner_loops(s.site))
+        and not samples.rare(s.site, loop)
+        for s in region.steps
+    )
+
+
+def _loops_in_helper(region: Region, left: Step) -> bool:
+    """Whether what is left is queued by nested loops of a helper that waits in each iteration."""
+    inside = [loop for loop in loops_around(left.node) if loop.kind != "comp"]
+    if not left.helpers or len(inside) < 2:
+        return False
+    return any(
+        s.waits
+        and s.site is left.site
+        and any(around is loop for around in loops_around(s.node))
+        and not samples.rare(s.node, loop)
+        for s in region.steps
+        for loop in inside
+    )
 
 
 def _full_cycle(source: SourceFile, region: Region) -> bool:

@@ -211,6 +211,7 @@ def _mean_of_list(source: SourceFile, name: str, scope: Scope) -> Node | None:
         "str",
         "enumerate",
         "zip",
+        "slice",
         "range",
     }
     if applied - allowed or ("loop" in applied and "sum" not in applied and "mean" not in applied):
@@ -234,7 +235,11 @@ def _is_mean(node: Node) -> bool:
     """sum() counts where it is divided; mean() and its like always."""
     if last_segment(callee_text(node)) not in ("sum", "accumulate", "reduce"):
         return True
-    return any("/" in p.text[node.end - p.start :] for p in node.ancestors() if p.kind == "binary")
+    return any(
+        "/" in p.text[node.end - p.start :] and not _is_scale(p.children[-1])
+        for p in node.ancestors()
+        if p.kind == "binary"
+    )
 
 
 def _kept(node: Node) -> bool:
@@ -282,4 +287,4 @@ def _mean_of_sum(source: SourceFile, region: Region, name: str, scope: Scope) ->
 
 
 def _is_scale(node: Node) -> bool:
-    return bool(re.fullmatch(r"1000(\.0?)?f?|1e\d|1e-\d|1000000(\.0)?|60(\.0)?", node.text))
+    return bool(re.fullmatch(r"1000(\.0?)?f?|1e\d|1e-\d|1000000(\.0)?|(60|3600)(\.0)?", node.text))
