@@ -134,6 +134,7 @@ def coverage(scenario: str, repeats: int, folder: Path) -> dict[str, Any]:
         "least_us": min(medians),
         "most_us": max(medians),
         "intervals_us": [(part["ci95_low_us"], part["ci95_high_us"]) for part in parts],
+        "subtracted_us": [(record["floor_us"], record["doubt_us"]) for record in records],
         "samples": [part["n"] for part in parts],
         "took_s": statistics.median(record["took_s"] for record in records),
         "converged": sum(record["converged"] for record in records),

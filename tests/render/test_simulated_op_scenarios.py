@@ -529,9 +529,17 @@ BROKEN: dict[str, tuple[str, str, str, str, str, dict[str, Any]]] = {
         "detailed-event",
         "warm",
         OPS["5 us"],
-        "    _spin(1.5 * count * (host_us + 10) + 100)\n",
+        "    _spin(1.5 * count * (host_us + 10) + 10 * TAIL_LAUNCHES + 100)\n",
         "",
         {},
+    ),
+    "nothing queued behind what is measured": (
+        "detailed-event",
+        "warm",
+        OPS["5 us"],
+        "TAIL_LAUNCHES = 32",
+        "TAIL_LAUNCHES = 0",
+        {"fetched_ahead": 60},
     ),
     "milliseconds taken for microseconds": (
         "simple-event",

@@ -76,7 +76,25 @@ def test_an_empty_event_pair_reads_the_floor_of_the_device() -> None:
 
 def test_a_null_kernel_between_two_events_reads_the_pair_cost_as_well() -> None:
     read = value("op = simulated.kernel('k', 0.65, bytes=0); op(); print(behind_spin_us(op))")
-    assert read == pytest.approx(3.3, abs=0.05)
+    assert read == pytest.approx(2.85, abs=0.05)
+
+
+def test_an_event_pair_adds_less_near_the_end_of_what_is_queued() -> None:
+    body = """
+    op = simulated.kernel('k', 0.65, bytes=0)
+    op()
+    marks = [[torch.cuda.Event(enable_timing=True) for _ in 'ab'] for _ in range(30)]
+    torch.cuda.synchronize()
+    torch.cuda._sleep(4_000_000)
+    for start, end in marks:
+        start.record()
+        op()
+        end.record()
+    torch.cuda.synchronize()
+    first, last = marks[0], marks[-1]
+    print(1e3 * (first[0].elapsed_time(first[1]) - last[0].elapsed_time(last[1])))
+    """
+    assert value(body) == pytest.approx(0.65, abs=0.05)
 
 
 def test_coarse_event_resolution_shows_in_steps_of_half_a_microsecond() -> None:
@@ -158,7 +176,7 @@ def test_a_flush_evicts_what_does_not_fit(flush_mib: int, expected_us: float) ->
     flush = torch.empty({flush_mib} << 20, dtype=torch.int8, device='cuda')
     op()
     flush.zero_()
-    print(behind_spin_us(op) - 2.65)
+    print(behind_spin_us(op) - 2.2)
     """
     assert value(body) == pytest.approx(expected_us, abs=0.05)
 
@@ -174,7 +192,7 @@ def test_a_persisting_buffer_survives_the_flush_until_it_is_reset() -> None:
     flush.zero_()
     print(round(behind_spin_us(op)))
     """
-    assert run(body, persisting_l2=True).stdout.split() == ["13", "23"]
+    assert run(body, persisting_l2=True).stdout.split() == ["12", "22"]
 
 
 def test_dirty_lines_of_a_flush_can_cost_the_next_kernel() -> None:

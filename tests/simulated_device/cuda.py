@@ -148,7 +148,7 @@ class Event:
             raise RuntimeError("CUDA error: invalid argument")
         if any(mark.time_us > machine().now for mark in marks):
             raise RuntimeError("Both events must be completed before calculating elapsed time.")
-        return (marks[1].time_us - marks[0].time_us) / 1e3
+        return machine().elapsed_us(*marks) / 1e3
 
 
 class CUDAGraph:

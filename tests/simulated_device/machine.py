@@ -6,6 +6,7 @@ and recorded events, so nothing has to be revised later. Times are microseconds 
 
 from __future__ import annotations
 
+import bisect
 import math
 import random
 import threading
@@ -84,6 +85,7 @@ class Mark:
 
     time_us: float = 0.0
     recorded: bool = False
+    entry: int = 0  # how many things were enqueued before
     capture: Capture | None = None
     frontier: tuple[int, ...] = ()
 
@@ -164,6 +166,8 @@ class Machine:
         self.context = False
         self.l2 = L2(model.l2_bytes, model.persisting_l2)
         self.queue: deque[float] = deque()
+        self.entries = 0  # things enqueued so far, and how many they were at each wait
+        self.waits: list[int] = []
         self.last_busy_end = -1e12
         self.load_began = 0.0
         self.heat_us = 0.0
@@ -351,6 +355,7 @@ class Machine:
         stream.tail_us = end
         stream.last = kind
         self.queue.append(end)
+        self.entries += 1
         if self.model.serialize_launches:
             self.now = max(self.now, end)
 
@@ -364,7 +369,7 @@ class Machine:
         self.need_context()
         stream = stream or self.stream
         self.host(self.model.event_record_us)
-        mark.recorded = True
+        mark.recorded, mark.entry = True, self.entries
         if stream.capture is not None:
             mark.capture, mark.frontier = stream.capture, stream.frontier
             return
@@ -375,6 +380,15 @@ class Machine:
         step = self.model.event_resolution_us
         mark.time_us = math.floor(start / step) * step if step else start
         self._enqueued(stream, "event", start + self.model.event_us)
+
+    def elapsed_us(self, start: Mark, end: Mark) -> float:
+        """Time between two marks: the first gap is shorter near the end of what was queued."""
+        elapsed_us = end.time_us - start.time_us
+        at = bisect.bisect_right(self.waits, start.entry)
+        behind = (self.waits[at] if at < len(self.waits) else self.entries) - start.entry
+        if end.entry - start.entry < 2 or behind < self.model.fetched_ahead:
+            return elapsed_us
+        return elapsed_us + self.model.fetched_ahead_us
 
     def query(self, mark: Mark) -> bool:
         self.host(self.model.event_query_us)
@@ -404,6 +418,7 @@ class Machine:
         self.need_context()
         self.forbid_in_capture()
         self.syncs += 1
+        self.waits.append(self.entries)
         waited = us > self.now
         self.now = max(self.now, us)
         self.host(self.model.sync_us if waited else self.model.sync_us / 2)

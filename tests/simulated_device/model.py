@@ -61,7 +61,9 @@ class DeviceModel:
     graph_upload_us: float = 100.0  # in the first replay only
     graph_spread: float = 0.0  # by which captures of the same call differ
     event_us: float = 1.25
-    event_kernel_us: float = 1.4
+    event_kernel_us: float = 0.95
+    fetched_ahead: int = 27  # so near to the end of what is queued, an event pair adds less
+    fetched_ahead_us: float = 0.65
     event_resolution_us: float = 0.032
     queue_limit: int = 1000
     serialize_launches: bool = False
