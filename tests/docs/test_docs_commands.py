@@ -116,6 +116,7 @@ def known_options() -> set[str]:
         "--upgrade": "pip",
         "--out": "tests/gpu/accuracy.py",
         "--ops": "tests/gpu/accuracy.py",
+        "--cuda-bench": "tests/gpu/accuracy.py",
         "--inputs": "tests/lint/fuzz_lint_timing.py",
         "--seed": "tests/lint/fuzz_lint_timing.py",
         "--tree": "tests/lint/benchmark_lint_timing.py",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import json
 import re
 import subprocess
 import sys
 import warnings
+from typing import Any
 
 import pytest
-from docs.documents import read
+from docs.documents import ROOT, read
 
 NVTX_PAGE = read("references/nvtx-api.md")
 PROFILER_PAGE = read("references/pytorch-profiler-api.md")
@@ -143,3 +146,40 @@ def test_the_simulated_do_bench_has_the_same_signature() -> None:
     shown = re.findall(r"`do_bench\((.+?)\)`", PATTERNS_PAGE)[0]
     for name in re.findall(r"(\w+)=", shown):
         assert name in source
+
+
+# --- measured tables ---------------------------------------------------------------------------
+
+
+def records(name: str) -> Any:
+    [path] = (ROOT / "tests/gpu/records").glob(f"*-{name}.json")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_the_tables_of_the_accuracy_page_are_those_of_the_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(ROOT / "tests/gpu"), *sys.path])
+    accuracy = importlib.import_module("accuracy")
+    page, tables = read("references/accuracy.md"), accuracy.tables(records("accuracy"))
+    assert len(tables) == 5
+    for heading, table in tables.items():
+        assert table in page, heading
+
+
+def test_no_measured_figure_is_far_off_without_a_flag() -> None:
+    ours = {"simple-event", "detailed-event", "cuda-graph", "triton"}
+    for row in records("accuracy"):
+        if row["method"] in ours and row["ratio"] and not row["flags"]:
+            assert abs(row["ratio"] - 1) < 0.05, row
+
+
+def test_verdicts_and_intervals_of_the_accuracy_page_are_those_of_the_records() -> None:
+    page, found = read("references/accuracy.md"), records("trials")
+    for more, verdict in ((False, "same"), (True, "slower")):
+        rows = [row for row in found["verdicts"] if row["more"] == more]
+        right = sum(row["verdict"] == verdict for row in rows)
+        assert f"| {right} of {len(rows)} `{verdict}` |" in page
+    for one in found["coverage"]:
+        line = f"| `{one['scenario']}` | {one['pooled_us']:.3f} us | {one['held']} |"
+        assert line in page and one["repeats"] == 50

@@ -263,9 +263,26 @@ def show(row: dict[str, Any]) -> str:
     )
 
 
-def table(rows: list[dict[str, Any]], cache: str) -> str:
-    """Markdown: operations down, methods across, ratios to the truth; * marks a flagged figure."""
-    rows = [row for row in rows if row["cache"] == cache]
+def tables(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """The tables of references/accuracy.md by their headings: ratios to the truth, with flags."""
+    parts = {
+        "Warm, rendered scenarios": ("op", "warm", False),
+        "Warm, other tools and the seed's snippets": ("op", "warm", True),
+        "Cold": ("op", "cold", None),
+        "Traps, warm": ("trap", "warm", None),
+        "Traps, cold": ("trap", "cold", None),
+    }
+    made = {}
+    for heading, (kind, cache, peers) in parts.items():
+        chosen = [row for row in rows if (row["kind"], row["cache"]) == (kind, cache)]
+        if peers is not None:
+            chosen = [row for row in chosen if (row["method"] not in WARM) == peers]
+        if chosen:
+            made[heading] = _table(chosen)
+    return made
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
     methods = list(dict.fromkeys(row["method"] for row in rows))
     lines = ["| operation | truth us | " + " | ".join(methods) + " |"]
     lines.append("|---|---" + "|---" * len(methods) + "|")
@@ -279,12 +296,12 @@ def table(rows: list[dict[str, Any]], cache: str) -> str:
 
 def _cell(row: dict[str, Any] | None) -> str:
     if row is None:
-        return ""
+        return "-"
     if row["stopped"] is not None:
         return "refused"
     figure = f"{row['median_us']:.2f} us" if row["ratio"] is None else f"{row['ratio']:.3f}"
     serious = [code for code in row["flags"] if code not in ("not-converged",)]
-    return figure + (f" * {', '.join(serious)}" if serious else "")
+    return figure + (f" {', '.join(serious)}" if serious else "")
 
 
 def main() -> int:
@@ -326,7 +343,7 @@ def write(out: Path, rows: list[dict[str, Any]]) -> None:
     with gzip.open(out / "records.jsonl.gz", "at", encoding="utf-8") as file:
         file.writelines(json.dumps(record) + "\n" for record in RECORDS)
     RECORDS.clear()
-    text = "\n\n".join(f"{cache}:\n\n{table(rows, cache)}" for cache in ("warm", "cold"))
+    text = "\n\n".join(f"## {heading}\n\n{part}" for heading, part in tables(rows).items())
     (out / "accuracy.md").write_text(text + "\n", encoding="utf-8")
 
 
