@@ -35,7 +35,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 
 def run(program: pathlib.Path, warm_us: float, cold_us: float | None = None, **more: Any) -> Done:
-    kernels = {DEMO: (warm_us, cold_us or 1.25 * warm_us), "11null_kernel": (0.65, 0.65)}
+    kernels = {DEMO: (warm_us, cold_us or 1.25 * warm_us)}
     return run_program(program, kernels, spin=SPIN, flush=FLUSH, **more)
 
 
@@ -87,6 +87,22 @@ def test_a_launch_bound_figure_is_labelled(built: Build) -> None:
     assert "host-bound" in done.stdout and "--method graph" in done.stdout
 
 
+@pytest.mark.parametrize("method", ["event", "graph"])
+def test_data_that_persists_in_the_l2_is_told(built: Build, method: str) -> None:
+    program = built(f"--method={method}", "--cache=cold", JSON)
+    found = record(run(program, 20.0, environ={"SIM_PERSIST": DEMO}))
+    assert "not-cold" in [flag["code"] for flag in found["flags"]]
+    assert found["summary"]["median_us"] == pytest.approx(20.0, rel=0.05)
+
+
+@pytest.mark.parametrize("method", ["event", "graph"])
+def test_the_interval_holds_the_doubt_about_what_is_subtracted(built: Build, method: str) -> None:
+    summary = record(run(built(f"--method={method}", "--cache=warm", JSON), 20.0))["summary"]
+    assert summary["ci95_low_us"] < summary["median_us"] - 0.1
+    assert summary["ci95_high_us"] > summary["median_us"] + 0.1
+    assert summary["ci95_low_us"] < 20.0 < summary["ci95_high_us"]
+
+
 def test_the_record_has_the_keys_of_the_schema(built: Build) -> None:
     found = record(run(built("--method=graph", "--cache=warm", JSON), 5.1))
     assert found["schema"] == "perf-timing/1" and found["kind"] == "op"
@@ -131,7 +147,7 @@ def test_an_own_kernel_is_timed_and_hostile_names_stay_values(built: Build) -> N
         f"--dims={name}",
         JSON,
     )
-    kernels = {"5scale": (7.0, 8.0), "11null_kernel": (0.65, 0.65)}
+    kernels = {"5scale": (7.0, 8.0)}
     done = run_program(program, kernels, spin=SPIN, flush=FLUSH)
     assert complaints(done, 7.0, 0.03) == []
     assert (record(done)["name"], record(done)["dims"]) == (name, name)

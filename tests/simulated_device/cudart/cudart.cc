@@ -5,6 +5,7 @@
 //   SIM_KERNELS  "name=warm_us/cold_us,..."  (a kernel matches when its mangled name holds the name)
 //   SIM_SPIN     "name,..."   kernels whose first argument (64 bits) is a number of SM cycles at 1980 MHz
 //   SIM_FLUSH    "name,..."   kernels that evict the L2 (so does a memset of more than 60 MiB)
+//   SIM_PERSIST  "name,..."   kernels whose data outlives that, until persisting lines are reset
 //   SIM_FAIL     "function"   this runtime call fails with an error
 //   SIM_FIRST_US, SIM_RAMP_US cost of a kernel's first launch; length of the slow start
 // Times are in microseconds.
@@ -35,7 +36,7 @@ enum class Last { kNothing, kKernel, kEvent };
 struct Kernel {
   std::string name;
   double us = 5.0;
-  bool flush = false;
+  bool flush = false, persists = false;
 };
 
 struct Stream {
@@ -62,7 +63,7 @@ cudaError_t sticky = cudaSuccess;
 Stream legacy;
 std::set<Stream*> streams{&legacy};
 std::deque<double> queue;
-std::set<std::string> loaded, warm;
+std::set<std::string> loaded, warm, kept;
 std::mt19937 generator(7);
 
 // Kernels are registered before this file's globals are constructed.
@@ -159,8 +160,9 @@ double busy_us(const Kernel& kernel) {
   double warm_us = kernel.us, cold_us = kernel.us;
   kernel_times(kernel.name, &warm_us, &cold_us);
   bool is_warm = warm.count(kernel.name) > 0;
-  if (kernel.flush) warm.clear();
+  if (kernel.flush) warm = kept;
   warm.insert(kernel.name);
+  if (kernel.persists) kept.insert(kernel.name);
   return (is_warm ? warm_us : cold_us) * noise();
 }
 
@@ -253,6 +255,7 @@ cudaError_t cudaLaunchKernel(const void* function, dim3, dim3 block, void** argu
     kernel.us = std::max(0.65, cycles / kBoostMhz);
   }
   kernel.flush = listed("SIM_FLUSH", name);
+  kernel.persists = listed("SIM_PERSIST", name);
   run(kernel, of(stream));
   return done("cudaLaunchKernel");
 }
@@ -311,7 +314,10 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int) {
   return cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
-cudaError_t cudaCtxResetPersistingL2Cache() { return done("cudaCtxResetPersistingL2Cache"); }
+cudaError_t cudaCtxResetPersistingL2Cache() {
+  kept.clear();
+  return done("cudaCtxResetPersistingL2Cache");
+}
 cudaError_t cudaGetLastError() {
   cudaError_t status = sticky;
   sticky = cudaSuccess;
