@@ -89,6 +89,15 @@ def test_short_kernels_with_python_in_front_are_compared_by_their_kernels() -> N
     assert pair(compared("4.0, host_us=40", "4.4"))["verdict"] == "slower"
 
 
+def test_graphs_whose_launch_cannot_be_hidden_are_marked() -> None:
+    for serialized in (False, True):  # as with CUDA_LAUNCH_BLOCKING: nothing runs ahead
+        result = compared("50.0", "50.0", serialize_launches=serialized)
+        assert result.record is not None and result.record["method"] == "graph"
+        for variant in result.record["variants"]:
+            codes = [flag["code"] for flag in variant["flags"]]
+            assert ("host-bound" in codes) == serialized
+
+
 def test_versions_that_cannot_be_captured_are_compared_with_events() -> None:
     result = compared("50.0, allocates=True", "55.0")
     assert pair(result)["verdict"] == "slower"
