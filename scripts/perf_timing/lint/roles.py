@@ -841,7 +841,7 @@ class Roles:
             or "." in callee
             or "->" in callee
             or re.search(
-                r"_cast$|check|print|free|alloc|init|copy|compare|verify|create|destroy|setup"
+                r"^P?MPI_|_cast$|check|print|free|alloc|init|copy|compare|verify|create|destroy|setup"
                 r"|descr|handle|buffer_?size|^(dim3|min|max"
                 r"|sizeof|make_\w+)$",
                 callee,

@@ -40,7 +40,8 @@ WARM = re.compile(
 ROBUST = re.compile(
     r"(^|[._])(sort|sorted|median|percentile|quantile|quantiles|nanmedian|min|amin"
     r"|nsmallest|trimmed?_mean|trim_mean"
-    r"|min_element|nth_element|mode|kthvalue|nanpercentile|std::sort|std::nth_element)$"
+    r"|min_element|nth_element|mode|kthvalue|nanpercentile|std::sort|std::nth_element"
+    r"|(get|calc|compute)?_?([mM]in(imum)?|[mM]edian)(_?([vV]alue|[tT]ime|[eE]lapsed|[mMuU]s))?)$"
 )
 SPREAD = re.compile(
     r"(^|[._])(std|stdev|pstdev|var|variance|max|amax|iqr|sem|describe|hist|histogram|boxplot|plot"
@@ -142,7 +143,7 @@ def _absorb(source: SourceFile, node: Node, found: Fate) -> str:
             if parent.children[-1].kind == "list":  # times += [seconds]
                 found.lists.add(target_key(parent.children[0]))
                 return ""
-            if not loops_around(parent):
+            if not loops_around(parent) or _starts_over(source, parent):
                 return target_key(parent.children[0])
             found.sums.add(target_key(parent.children[0]))
             return ""
@@ -173,6 +174,16 @@ def _adds_to_itself(assignment: Node) -> bool:
     if value.kind != "binary" or len(value.children) != 2 or operator(value)[:1] != "+":
         return False
     return target_key(target) in {target_key(child) for child in value.children}
+
+
+def _starts_over(source: SourceFile, addition: Node) -> bool:
+    """Whether a sum begins anew in each iteration: it adds up one sample and not many."""
+    loop, name = loops_around(addition)[0], target_key(addition.children[0])
+    return any(
+        loop.start < target.start < addition.start and value.kind == "number"
+        for target, value in source.scopes.assignments(name, source.scopes.scope_of(addition))
+        if loops_around(target)[:1] == [loop]
+    )
 
 
 def operator(node: Node) -> str:

@@ -53,8 +53,8 @@ print(total.item())
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import convergence, samples
 from perf_timing.lint import roles as r
-from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -65,7 +65,6 @@ from perf_timing.lint.scopes import (
     loop_body,
     loops_around,
     positional,
-    squeeze,
 )
 
 CODE = "TIM202"
@@ -177,7 +176,7 @@ def _blocks(source: SourceFile, region: Region, step: Step) -> bool:
     ):
         return False  # its metrics are read
     loops = [loop for loop in region.inner_loops(step.site) if loop.kind != "comp"]
-    if not loops or samples.rare(step.site, loops[-1]) or _decides(step.site, loops[0]):
+    if not loops or samples.rare(step.site, loops[-1]) or convergence.decides(step.site, loops[0]):
         return False
     return any(
         (s.works or r.BLOCKING in s.roles) and region.inner_loops(s.site)[:1] == loops[:1]
@@ -219,25 +218,4 @@ def _has_come(source: SourceFile, call: Node) -> bool:
     scope = source.scopes.scope_of(call)
     return last_segment(callee_text(call)) in ("decode", "convert_ids_to_tokens") and all(
         source.devices.of(value, scope) == "host" for value in given[:1]
-    )
-
-
-def _decides(read: Node, loop: Node) -> bool:
-    """Whether the value decides if the loop goes on, as a token that may be the last one."""
-    names = {squeeze(p.children[0].text) for p in read.ancestors() if p.kind == "assign"}
-    for node in loop.walk():
-        if node.kind not in ("if", "elif", "while") or not node.children:
-            continue
-        condition, body = node.children[0], node.child("block")
-        leaves = node is loop or (body is not None and _leaves(body))
-        inside = condition.start <= read.start < condition.end
-        mentioned = {n.text for n in condition.walk() if n.kind == "name"}
-        if leaves and (inside or mentioned & names):
-            return True
-    return False
-
-
-def _leaves(body: Node) -> bool:
-    return any(
-        (n.kind == "jump" and n.text == "break") or n.kind == "return" for n in body.children
     )

@@ -13,6 +13,8 @@ execution. A kernel of 4 us is measured as 50 us, and the figure says little abo
 ## Known problems
 Latencies of isolated calls, collected and reported as a distribution, need a wait beside each
 reading; they are not reported. A wait once per round around an inner loop is not reported either.
+Nor is one in a solver or a search whose host must know the result to decide if there is another
+iteration, or in C++ hands it to other ranks by MPI: it belongs to what is measured.
 
 ## Example
 ```python
@@ -61,8 +63,8 @@ print((time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Iterable, Iterator
 
+from perf_timing.lint import convergence, samples
 from perf_timing.lint import roles as r
-from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -244,6 +246,11 @@ def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
             continue  # a helper that is a whole pass by itself
         loops = region.inner_loops(step.site)
         if not loops or samples.rare(step.site, loops[-1]):
+            continue
+        if source.language == "cuda" and (
+            convergence.steers(step, loops[0])
+            or convergence.exchanges(step, loops[0], region.steps)
+        ):
             continue
         if feeds(region, step, loops[0]) and not _closes_another(source, region, step, loops[0]):
             yield step

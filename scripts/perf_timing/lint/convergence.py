@@ -1,0 +1,159 @@
+"""Loops that go on until the device says so: solvers, searches, the decoding of tokens.
+
+The host must read a value in each iteration to know whether there is another one, so that a wait in
+the loop belongs to what is measured and not to how it is measured. A loop that runs until a time
+has passed is none of them: there the host asks its clock.
+"""
+
+import re
+from collections.abc import Iterator
+
+from perf_timing.lint import vocabulary as words
+from perf_timing.lint.facts import Node
+from perf_timing.lint.flow import Step
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import (
+    base_name,
+    callee_text,
+    last_segment,
+    loop_body,
+    positional,
+    squeeze,
+)
+
+# What a clock says, and what a call of the runtime returns: neither is a result of the work.
+_CLOCK = re.compile(r"clock|chrono|time|elapsed|now\(|seconds?\b|milli|micro|nano", re.IGNORECASE)
+_STATUS = re.compile(r"^\(*(cuda|hip|cu|nccl|cublas|cudnn|MPI_)\w*\(|[eE]rr(or)?\b|[sS]tatus")
+# Calls of MPI that are given a buffer, and are no barrier and no query.
+_EXCHANGE = re.compile(
+    r"^P?MPI_(I?[SsBR]?[Ss]end|I?[Rr]ecv|Sendrecv|I?(All|all)\w+|I?[Bb]cast|I?[Rr]educe|I?[GgSs]\w*atter"
+    r"|I?[Gg]ather|Start|Put|Get)\w*$"
+)
+
+
+def decides(read: Node, loop: Node) -> bool:
+    """Whether the value of `read` decides if the loop goes on, as a token that may be the last."""
+    names = {squeeze(p.children[0].text) for p in read.ancestors() if p.kind == "assign"}
+    return any(
+        condition.start <= read.start < condition.end or names & _names(condition)
+        for condition in _exits(loop)
+    )
+
+
+def steers(wait: Step, loop: Node) -> bool:
+    """Whether what a C++ loop's host knows after a wait decides if the loop goes on."""
+    known = _told_after(wait, loop)
+    return any(known & _names(condition) for condition in _exits(loop))
+
+
+def exchanges(wait: Step, loop: Node, steps: list[Step]) -> bool:
+    """Whether the next thing after a wait is to hand the result to other ranks by MPI."""
+    later = [s.position for s in steps if s.works and s.position > wait.position]
+    until = min(later, default=loop.end)
+    return any(
+        wait.site.end <= call.start < until and _EXCHANGE.match(last_segment(callee_text(call)))
+        for call in loop.walk()
+        if call.kind == "call"
+    )
+
+
+def runs_to_tolerance(region: Region) -> bool:
+    """Whether all work of a C++ region is in a loop that ends when a result is small enough.
+
+    That is the run time of a solver, of which the first of many iterations is a part.
+    """
+    waits = [s for s in region.steps if s.waits and s.node.kind == "call"]
+    works = [s for s in region.steps if s.works]
+    for wait in waits:
+        for loop in region.inner_loops(wait.site):
+            if all(loop.start <= s.site.start < loop.end for s in works) and _compares(wait, loop):
+                return True
+    return False
+
+
+def _compares(wait: Step, loop: Node) -> bool:
+    """Whether the loop goes on as long as a result of the work is above or below some number."""
+    known = _told_after(wait, loop)
+    texts = [n.text for condition in _exits(loop) for n in _sides(condition) if known & _names(n)]
+    flags = {t for t in texts if re.fullmatch(r"\(*!?\w+\)*", t)}
+    for node in loop.walk():
+        if node.kind == "assign" and {node.children[0].text} & {t.strip("()!") for t in flags}:
+            texts.append(node.children[-1].text)
+    return any(re.search(r"(?<!-)>|<", text) for text in texts)
+
+
+def _sides(condition: Node) -> Iterator[Node]:
+    """The parts that && and || join, down to the last."""
+    inner = condition.children[0] if condition.kind == "condition" else condition
+    if inner.kind == "binary" and re.search(r"&&|\|\|", _between(inner)):
+        for child in inner.children:
+            yield from _sides(child)
+    else:
+        yield inner
+
+
+def _between(binary: Node) -> str:
+    return binary.tree.text[binary.children[0].end : binary.children[-1].start]
+
+
+def _exits(loop: Node) -> Iterator[Node]:
+    """The conditions of a loop: its own, and those of a branch that leaves it."""
+    body = loop_body(loop)
+    if loop.kind == "while":
+        yield from (child for child in loop.children if child is not body)
+    elif loop.kind == "for" and loop.tree.language == "cuda":
+        yield from (c for c in loop.children if c.kind not in ("decl", "update") and c is not body)
+    for node in loop.walk():
+        if node.kind in ("if", "elif") and node.children:
+            inside = node.child("block")
+            if inside is None and loop.tree.language == "cuda" and len(node.children) > 1:
+                inside = node.children[1]
+            if inside is not None and _leaves(inside):
+                yield node.children[0]
+
+
+def _leaves(body: Node) -> bool:
+    return any(
+        (n.kind == "jump" and n.text.startswith("break")) or n.kind == "return"
+        for n in (body, *body.children)
+    )
+
+
+def _names(node: Node) -> set[str]:
+    return {base_name(n.text) if n.tree.language == "cuda" else n.text
+            for n in node.walk() if n.kind == "name"}  # fmt: skip
+
+
+def _told_after(wait: Step, loop: Node) -> set[str]:
+    """Names whose value the host of a C++ loop gets by a wait, or computes after it."""
+    body = loop_body(loop) or loop
+    known = {name for call in body.walk() if call.kind == "call" for name in _copied_to(call)}
+    for node in body.walk():
+        if node.end <= wait.site.start and node.start < wait.site.start:
+            continue
+        if node.kind == "assign" and len(node.children) > 1 and _is_result(node, wait):
+            known.add(base_name(node.children[0].text.lstrip("*(")))
+        elif node.kind == "call" and node.start >= wait.site.end:
+            filled = (a for a in positional(node) if a.tree.text[a.start - 1] == "&")
+            if not _CLOCK.search(callee_text(node)):
+                known |= {base_name(a.text) for a in filled}
+    return {name for name in known if name and not _CLOCK.search(name)}
+
+
+def _copied_to(call: Node) -> set[str]:
+    """Where a copy to the host puts what it copies."""
+    vendor = words.CPP_VENDOR.sub("", last_segment(callee_text(call)))
+    given = positional(call)
+    if not vendor.startswith("Memcpy") or not given or "HostToDevice" in call.text:
+        return set()
+    return {base_name(given[0].text.lstrip("&*("))}
+
+
+def _is_result(assignment: Node, wait: Step) -> bool:
+    """Whether a value is computed after a wait, and is no counter, time or status."""
+    target, value = assignment.children[0], assignment.children[-1]
+    if value.start <= wait.site.start < value.end and not wait.helpers:
+        return False
+    if value.kind == "number" or _CLOCK.search(value.text) or _STATUS.search(value.text):
+        return False
+    return bool(_names(value) - {base_name(target.text)})
