@@ -6,7 +6,7 @@ from perf_timing.lint import convergence
 
 
 def asked(body: str, head: str = "while (err > tol)") -> tuple[bool, bool]:
-    """(steers, runs_to_tolerance) of the one loop of a measured C++ program."""
+    """(steered, runs_to_tolerance) of the one loop of a measured C++ program."""
     text = f"""int main() {{
   auto t0 = std::chrono::steady_clock::now();
   {head} {{
@@ -21,7 +21,7 @@ def asked(body: str, head: str = "while (err > tol)") -> tuple[bool, bool]:
     region = next(g for g in file.regions.all if g.end.line > 4)
     wait = next(s for s in region.steps if s.waits)
     loop = region.inner_loops(wait.site)[0]
-    return convergence.steers(wait, loop), convergence.runs_to_tolerance(region)
+    return convergence.steered(loop, region.steps), convergence.runs_to_tolerance(region)
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,10 @@ def decides(read: Node, loop: Node) -> bool:
     )
 
 
-def steers(wait: Step, loop: Node) -> bool:
-    """Whether what a C++ loop's host knows after a wait decides if the loop goes on."""
-    known = _told_after(wait, loop)
+def steered(loop: Node, steps: list[Step]) -> bool:
+    """Whether what a C++ loop's host knows after a wait in it decides if the loop goes on."""
+    waits = [s for s in steps if s.waits and loop.start < s.site.start < loop.end]
+    known: set[str] = set().union(*(_told_after(wait, loop) for wait in waits))
     return any(known & _names(condition) for condition in _exits(loop))
 
 

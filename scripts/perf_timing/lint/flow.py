@@ -76,6 +76,8 @@ class Flow:
 
     def _collect(self, scope: Scope, depth: int) -> Iterator[Step]:
         for node in scope.nodes:
+            if self.scopes.never_runs(node):
+                continue
             if node.kind in ("call", "launch", "binary"):
                 yield from self._call(node, scope, depth)
             elif node.kind == "with":
@@ -359,17 +361,32 @@ def pending(steps: Iterable[Step]) -> Step | None:
 
 
 def exclusive(one: Node, two: Node) -> bool:
-    """Whether two places lie in different branches of one `if`, of which only one is taken."""
+    """Whether two places lie in branches of one `if` or `switch` of which only one is taken."""
     branches = {}
     child = one
     for parent in one.ancestors():
-        if parent.kind == "if" and parent.children and child is not parent.children[0]:
+        if _chooses(parent, child):
             branches[id(parent)] = child
         child = parent
     child = two
     for parent in two.ancestors():
         other = branches.get(id(parent))
-        if other is not None and other is not child and child is not parent.children[0]:
-            return True
+        if other is not None and other is not child and _chooses(parent, child):
+            return parent.kind == "if" or _breaks(min(other, child, key=lambda n: n.start))
         child = parent
     return False
+
+
+def _chooses(parent: Node, child: Node) -> bool:
+    """Whether `child` is one of the branches between which `parent` chooses."""
+    if parent.kind == "if":
+        return bool(parent.children) and child is not parent.children[0]
+    return child.kind == "case" and parent.parent is not None and parent.parent.kind == "switch"
+
+
+def _breaks(case: Node) -> bool:
+    """Whether a case of a switch does not fall through to the next."""
+    last = case.children[-1]
+    while last.kind == "block" and last.children:
+        last = last.children[-1]
+    return last.kind in ("jump", "return")

@@ -21,7 +21,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Flow, Step
+from perf_timing.lint.flow import Flow, Step, exclusive
 from perf_timing.lint.scopes import (
     Scope,
     Scopes,
@@ -260,7 +260,7 @@ class Regions:
         if filler is not None:
             return filler
         pairs = self.scopes.assignments(key, scope)
-        before = [pair for pair in pairs if pair[0].end <= at.start]
+        before = [p for p in pairs if p[0].end <= at.start and not exclusive(p[0], at)]
         own = [pair for pair in before if self.scopes.scope_of(pair[0]) is scope]
         local = any(self.scopes.scope_of(target) is scope for target, _ in pairs)
         if not local and not any(key in around.parameters for around in scope.enclosing()):

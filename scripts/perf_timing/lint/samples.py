@@ -301,6 +301,8 @@ def _applied(use: Node, name: str) -> set[str]:
 def identities(step: Step) -> set[str]:
     """Names under which the same work can be recognised elsewhere."""
     names = {_identity(step.node), _identity(step.site), *map(_model, (step.node, step.site))}
+    if step.roles & {r.COPY, r.READ, r.UPLOAD} == {r.COPY, r.READ}:
+        names = {f"{name} to the host" for name in names if name}
     names |= {f"function {helper.node.start}" for helper in step.helpers if helper.name}
     return {name for name in names if name}
 
@@ -340,6 +342,12 @@ def works(region: Region) -> list[Step]:
     ]
 
 
+def _mine(steps: list[Step]) -> set[str]:
+    """The identities of some work. A copy tells nothing where there is other work beside it."""
+    telling = [s for s in steps if r.COPY not in s.roles] or steps
+    return set().union(*(identities(s) for s in telling)) if telling else set()
+
+
 def _moves_data(step: Step) -> bool:
     """Whether a copy moves a tensor: moving a model to the device is set-up."""
     receiver = callee_text(step.node).rpartition(".")[0] if step.node.kind == "call" else ""
@@ -349,7 +357,7 @@ def _moves_data(step: Step) -> bool:
 def warmed(source: SourceFile, region: Region) -> bool:
     """Whether the region's work had run before its first sample, or the first does not count."""
     steps = works(region)
-    mine = set().union(*(identities(s) for s in steps)) if steps else set()
+    mine = _mine(steps)
     scope = region.scope
     start = region.start.start
     if _named_warm(source, scope, start) or _ran_before(source, scope, start, mine):
@@ -361,7 +369,7 @@ def warmed(source: SourceFile, region: Region) -> bool:
 
 def ran_before(source: SourceFile, scope: Scope, position: int, steps: list[Step]) -> bool:
     """Whether the work of `steps` ran before `position`, in the scope or in a caller."""
-    mine = set().union(*(identities(s) for s in steps)) if steps else set()
+    mine = _mine(steps)
     if _named_warm(source, scope, position) or _ran_before(source, scope, position, mine):
         return True
     return _handed_on(source, scope, position, steps) or _warm_callers(
@@ -371,7 +379,7 @@ def ran_before(source: SourceFile, scope: Scope, position: int, steps: list[Step
 
 def warmed_inside(source: SourceFile, region: Region, steps: list[Step]) -> bool:
     """Whether the function that measures runs the work of `steps` before it starts to."""
-    mine = set().union(*(identities(s) for s in steps)) if steps else set()
+    mine = _mine(steps)
     start = region.start.start
     return _named_warm(source, region.scope, start) or _ran_before(
         source, region.scope, start, mine
@@ -400,9 +408,8 @@ def _ran_before(source: SourceFile, scope: Scope, position: int, mine: set[str])
     for step in source.flow.steps(scope):
         if step.position > position:
             break
-        if (step.works or step.roles & {r.BLOCKING, r.OPAQUE, r.HARNESS}) and identities(
-            step
-        ) & mine:
+        runs = step.works or step.roles & {r.BLOCKING, r.OPAQUE, r.HARNESS, r.COPY}
+        if runs and identities(step) & mine:
             return True
     if scope.parent is not None and scope.parent.node.kind != "module":
         return _ran_before(source, scope.parent, scope.node.start, mine)
@@ -452,12 +459,44 @@ def _warm_callers(
     sites = source.scopes.call_sites(scope) if depth < 6 else []
     outer = scope.parent
     if not sites and depth < 6 and outer is not None and outer.node.kind == "function":
-        return _warm_callers(source, outer, steps, mine, depth + 1)
+        sites = _calls_of_made(source, scope, outer)
+        if not sites:
+            return _warm_callers(source, outer, steps, mine, depth + 1)
+    if not sites and scope.name and _offers_warmup(source, scope, mine):
+        return True
     discarded = [c for c in sites if c.parent is not None and c.parent.kind in ("block", "module")]
     if len(sites) > 1 and discarded and discarded[0] is sites[0] and len(discarded) < len(sites):
         return True  # the first call's result is thrown away
     outside = [s for s in sites if source.scopes.scope_of(s) is not scope]
     return bool(outside) and _warm_site(source, scope, outside[0], steps, mine, depth)
+
+
+def _calls_of_made(source: SourceFile, inner: Scope, maker: Scope) -> list[Node]:
+    """Calls of `run` after `run = make(...)`, where make() returns the function `inner`."""
+    returned = (n.children[0].text for n in maker.nodes if n.kind == "return" and n.children)
+    if inner.short_name not in returned:
+        return []
+    found = []
+    for made in source.scopes.call_sites(maker):
+        parent = made.parent
+        if parent is not None and parent.kind == "assign" and parent.children[-1] is made:
+            scope = source.scopes.scope_of(made)
+            name = target_key(parent.children[0])
+            calls = (n for n in scope.nodes if n.kind == "call" and n.start > made.end)
+            found += [call for call in calls if callee_text(call) == name]
+    return found
+
+
+def _offers_warmup(source: SourceFile, scope: Scope, mine: set[str]) -> bool:
+    """Whether a warm-up of the same work stands beside a function that another file calls."""
+    wanted = mine | {f"function {scope.node.start}"}
+    return any(
+        WARM.search(other.short_name)
+        and other.class_name == scope.class_name
+        and any(identities(s) & wanted for s in source.flow.steps(other))
+        for other in source.scopes.all
+        if other is not scope and other.name and not other.is_kernel
+    )
 
 
 def _warm_site(
@@ -785,6 +824,23 @@ def serves_requests(source: SourceFile, region: Region) -> bool:
         and bool(steps)
         and all(s.node.kind == "call" and _ENGINE.search(callee_text(s.node)) for s in steps)
     )
+
+
+@remembered
+def never_used(source: SourceFile, region: Region) -> bool:
+    """Whether a C++ function asks for the time of its events and does nothing with the answer."""
+    if source.language != "cuda" or region.kind != "event" or region.timer is not None:
+        return False
+    given = positional(region.delta)
+    name = base_name(given[0].text) if given else ""
+    declared = any(
+        node.kind == "decl" and re.search(rf"\b{re.escape(name)}\b(?!\s*\()", node.text)
+        for node in region.scope.nodes
+    )
+    value = fate(source, region)
+    shown = value.printed or value.returned or value.passed or value.lists or value.sums
+    later = [u for u in source.uses(name, region.scope) if u.start > region.delta.end]
+    return bool(name and declared and not later and not shown)
 
 
 @remembered

@@ -303,6 +303,26 @@ class Scopes:
             return before[-1]
         return pairs[-1][1] if pairs else None
 
+    def never_runs(self, node: Node) -> bool:
+        """Whether `node` is in a branch whose condition is false as the file stands: if (0)."""
+        return any(low <= node.start < high for low, high in self._dead)
+
+    @cached_property
+    def _dead(self) -> tuple[tuple[int, int], ...]:
+        text = self.tree.text
+        false = {"False", "false", "0"}
+        if self.language == "cuda":
+            constant = r"\b(?:constexpr|const)\s+(?:static\s+)?bool\s+(\w+)\s*(?:=\s*|\{\s*)(\w+)"
+            values = dict.fromkeys(re.findall(constant, text))
+            named = [name for name, _ in values]
+            false |= {n for n, value in values if value in false and named.count(n) == 1}
+        branches = [n for n in self.tree.of_kind("if") if len(n.children) > 1]
+        return tuple(
+            (branch.children[1].start, branch.children[1].end)
+            for branch in branches
+            if branch.children[0].text.strip("( )") in false
+        )
+
     @cached_property
     def calls(self) -> list[Node]:
         """All calls and launches in order of the source."""

@@ -122,7 +122,9 @@ def _captures(source: SourceFile) -> Iterator[tuple[Node, Scope, int, int]]:
         begins = [
             n
             for n in scope.nodes
-            if n.kind == "call" and re.search(r"BeginCapture$|capture_begin$", callee_text(n))
+            if n.kind == "call"
+            and re.search(r"BeginCapture$|capture_begin$", callee_text(n))
+            and not source.scopes.never_runs(n)
         ]
         ends = [
             n

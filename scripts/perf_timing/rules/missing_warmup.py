@@ -147,7 +147,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if not samples.is_benchmark(source, region) or samples.is_training(region):
         return False
-    if samples.unused(source, region.scope):
+    if samples.unused(source, region.scope) or samples.never_used(source, region):
         return False
     if (
         all(r.OPAQUE in s.roles for s in samples.works(region))

@@ -248,7 +248,7 @@ def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
         if not loops or samples.rare(step.site, loops[-1]):
             continue
         if source.language == "cuda" and (
-            convergence.steers(step, loops[0])
+            convergence.steered(loops[0], region.steps)
             or convergence.exchanges(step, loops[0], region.steps)
         ):
             continue
