@@ -1,11 +1,14 @@
 """What every command shares: exit statuses, one-line errors, whole-file writes."""
 
+import argparse
 import contextlib
+import difflib
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NoReturn
 
 CLEAN = 0
 FINDINGS = 1
@@ -14,6 +17,22 @@ FAILED = 2
 
 class UserError(Exception):
     """A failure that the user can act on; its text is the one line that is printed."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are UserErrors, of one line that names what is near."""
+
+    def error(self, message: str) -> NoReturn:
+        _, _, argument = message.partition("unrecognized arguments: ")
+        options = [name for action in self._actions for name in action.option_strings]
+        hint = near(argument.split(" ")[0].split("=")[0], options) if argument else ""
+        raise UserError(f"{message}{hint}; '{self.prog} --help' shows all")
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """`; did you mean ...?` with up to three of `known`, or nothing where none is near."""
+    found = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
 def ascii_line(text: str) -> str:

@@ -9,17 +9,12 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from perf_timing import __version__, _cli
 from perf_timing._cli import UserError
 
 PROGRAM = "inject-timing"
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; try '{PROGRAM} --help'")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options, each with its unit and default."""
-    parser = _Parser(
+    parser = _cli.Parser(
         prog=PROGRAM,
         allow_abbrev=False,
         description="Insert timing into a PyTorch training script: step time, throughput, data"

@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _cli.Parser(
         prog=PROGRAM,
         description=_DESCRIPTION,
         epilog=_EPILOG,

@@ -1,7 +1,6 @@
 """Command line of `render-timing`."""
 
 import argparse
-import difflib
 import re
 import shlex
 import sys
@@ -17,13 +16,6 @@ from perf_timing.render.scenarios import Scenario
 PROGRAM = "render-timing"
 
 
-class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are UserErrors that name what is near."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; try '{self.prog} --help'")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Render a scenario; returns 0 when done, 2 when it could not be."""
     arguments = sys.argv[1:] if argv is None else list(argv)
@@ -37,7 +29,7 @@ def _run(arguments: list[str]) -> int:
     name = arguments[0]
     if name not in known:
         raise UserError(
-            f"unknown scenario {name!r}{_near(name, known)}; '{PROGRAM} --list' shows all"
+            f"unknown scenario {name!r}{_cli.near(name, known)}; '{PROGRAM} --list' shows all"
         )
     return _run_scenario(known[name], arguments[1:])
 
@@ -53,7 +45,7 @@ def _run_general(arguments: list[str]) -> int:
 
 def general_parser() -> argparse.ArgumentParser:
     """Parser of what stands before or instead of a scenario."""
-    parser = _Parser(
+    parser = _cli.Parser(
         prog=PROGRAM,
         usage=f"{PROGRAM} SCENARIO [options]\n"
         f"       {PROGRAM} SCENARIO --help | --list | --version",
@@ -69,7 +61,7 @@ def general_parser() -> argparse.ArgumentParser:
 
 def scenario_parser(scenario: Scenario) -> argparse.ArgumentParser:
     """Parser of the options that `scenario` has."""
-    parser = _Parser(
+    parser = _cli.Parser(
         prog=f"{PROGRAM} {scenario.name}",
         description=f"{scenario.summary} Pick it when {scenario.pick_when}",
         epilog="The last line on stderr says what to edit, if anything, and how to run it.",
@@ -137,14 +129,9 @@ def _refuse_unknown(scenario: Scenario, parser: argparse.ArgumentParser, argumen
     if flag in flags:
         raise UserError(f"{flag} takes no value")
     raise UserError(
-        f"{scenario.name} has no option {flag}{_near(flag, flags)};"
+        f"{scenario.name} has no option {flag}{_cli.near(flag, flags)};"
         f" '{parser.prog} --help' shows all"
     )
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def _shown(arguments: list[str]) -> list[str]:

@@ -6,10 +6,9 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from perf_timing import __version__
-from perf_timing._cli import CLEAN, FINDINGS, UserError, write_whole_bytes
+from perf_timing._cli import CLEAN, FINDINGS, Parser, UserError, write_whole_bytes
 from perf_timing.report.comparison import ALLOWABLE, Comparison, compare, recorded_pairs
 from perf_timing.report.export import as_json
 from perf_timing.report.layout import as_markdown, as_text
@@ -51,14 +50,9 @@ examples:
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; see {PROGRAM} --help")
-
-
 def build_parser() -> argparse.ArgumentParser:
     """The parser, from which the reference of the command is made too."""
-    parser = _Parser(
+    parser = Parser(
         prog=PROGRAM,
         description=_DESCRIPTION,
         epilog=_EPILOG,
