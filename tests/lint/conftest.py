@@ -1,5 +1,6 @@
 """Fixtures of the tests of the command."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ from lint.lint_command import Lint, Project, Run
 def lint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Lint:
-    """Runs the command in this process, in the temporary folder."""
+    """Runs the command in this process, in the temporary folder; nothing can be remembered."""
     from perf_timing.lint import main
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", os.devnull)
 
     def run(*arguments: str) -> Run:
         capfd.readouterr()

@@ -78,16 +78,22 @@ def executable() -> str:
     found = shutil.which("ast-grep", path=str(beside)) or shutil.which("ast-grep")
     if found is None:
         raise UserError(f"ast-grep is not installed; run {INSTALL}")
+    said = re.search(r"(\d+)\.(\d+)", version(found))
+    if said is None:
+        raise UserError(f"{found} --version failed; run {INSTALL}")
+    if (int(said[1]), int(said[2])) < OLDEST:
+        raise UserError(f"{found} is version {said[0]}, too old; run {INSTALL}")
+    return found
+
+
+@cache
+def version(found: str) -> str:
+    """What the ast-grep at the path `found` says that it is; raises UserError."""
     try:
         run = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError) as error:
         raise UserError(f"{found} does not start ({error}); run {INSTALL}") from None
-    version = re.search(r"(\d+)\.(\d+)", run.stdout)
-    if run.returncode or version is None:
-        raise UserError(f"{found} --version failed; run {INSTALL}")
-    if (int(version[1]), int(version[2])) < OLDEST:
-        raise UserError(f"{found} is version {version[0]}, too old; run {INSTALL}")
-    return found
+    return "" if run.returncode else run.stdout.strip()
 
 
 def scan(sources: Sequence[Source], documents: str) -> list[Scan]:

@@ -3,12 +3,13 @@
 import contextlib
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from perf_timing.lint import astgrep, declared, engine, evidence, facts, purpose, remedies
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.catalog import Pattern, Rule
+from perf_timing.lint.consulted import Consulted, consulting
 from perf_timing.lint.model import Finding, Fix, Span, Unit
 from perf_timing.lint.regions import TooManyRegionsError
 
@@ -24,11 +25,15 @@ class CheckResult:
     """Findings in order of path, place and code; and the units that could not be checked, with why.
 
     `parsed` counts the units that reached ast-grep; the others hold nothing that a rule looks for.
+    `consulted` are the other files on which the findings of a path hang; `passing` are the paths
+    of units that could not be checked for want of time or memory.
     """
 
     findings: tuple[Finding, ...]
     unchecked: tuple[tuple[Unit, str], ...]
     parsed: int = 0
+    consulted: Mapping[str, Consulted] = field(default_factory=dict)
+    passing: frozenset[str] = frozenset()
 
 
 def check(
@@ -54,21 +59,26 @@ def check(
             wanted.append((unit, chosen))
     helpers = engine.Helpers(frozenset(sync_helpers), frozenset(gpu_helpers))
     findings: set[Finding] = set()
+    consulted: dict[str, Consulted] = {}
+    passing: set[str] = set()
     for group, documents in _groups(wanted):
         sources = [astgrep.Source(unit.language, unit.text) for unit, _ in group]
         for (unit, chosen), scan in zip(group, astgrep.scan(sources, documents), strict=True):
             if scan.failure:
                 unchecked.append((unit, scan.failure))
+                passing.add(unit.path)
                 continue
             try:
-                with _deeper():
+                with _deeper(), consulting() as others:
                     findings.update(_check_unit(unit, scan, chosen, helpers))
+                consulted.setdefault(unit.path, {}).update(others)
             except RecursionError:
                 unchecked.append((unit, "its code is nested too deeply"))
+                passing.add(unit.path)
             except TooManyRegionsError:
                 unchecked.append((unit, "one of its functions takes too many measurements"))
     ordered = sorted(findings, key=lambda f: (f.path, f.line, f.column, f.code, f.message))
-    return CheckResult(tuple(ordered), tuple(unchecked), len(wanted))
+    return CheckResult(tuple(ordered), tuple(unchecked), len(wanted), consulted, frozenset(passing))
 
 
 def _groups(

@@ -69,6 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--stdin-filename", metavar="NAME", help="what to call standard input (default: stdin.py)")
     add("--force-exclude", action="store_true", help="exclude files even where they are named")
     add("--isolated", action="store_true", help="read no pyproject.toml")
+    add("--no-cache", action="store_true", help="check files anew that have not changed")
     add("--jobs", type=int, metavar="N", help="processes to use (default: one per core, up to 4)")
     which = parser.add_argument_group("which rules")
     add = which.add_argument
@@ -164,8 +165,15 @@ def _checked(args: argparse.Namespace, run: _Run) -> runner.Chooser:
         document = load(stdin, run.stdin)
         run.results = runner.check_documents([document], choose)
     else:
-        run.results = runner.run(run.found.targets, choose, args.jobs or _cores())
+        memory = None if args.no_cache else _memory(args)
+        run.results = runner.run(run.found.targets, choose, args.jobs or _cores(), memory)
     return choose
+
+
+def _memory(args: argparse.Namespace) -> runner.Memory | None:
+    from perf_timing.lint.cache import open_cache
+
+    return open_cache(args.select, args.ignore)
 
 
 def _cores() -> int:

@@ -9,33 +9,44 @@ import re
 from functools import cache
 from pathlib import Path
 
+from perf_timing.lint import consulted
 from perf_timing.lint.nearby import folders_above
 
 _ABOVE = 8
 _MOST_BYTES = 400_000
 _NAMES = ("pyproject.toml", "setup.py", "setup.cfg")
+_LISTS = "*requirements*.txt"
 
 
 def supports_older(path: str, since: str) -> bool:
     """Whether the project of the file `path` admits versions before `since`, as in "torch 2.4"."""
     package, _, version = since.partition(" ")
     places = folders_above(path, _ABOVE)
-    return any(_admits(place, package, _numbers(version)) for place in places)
+    numbers = _numbers(version)
+    return any(_admits(place, _declaring(place), package, numbers) for place in places)
+
+
+def _declaring(folder: Path) -> tuple[tuple[Path, str], ...]:
+    """The files of a folder that may declare versions, with their states."""
+    try:
+        consulted.names(folder, _LISTS)
+        files = [folder / n for n in _NAMES] + sorted(folder.glob(_LISTS))
+    except OSError:
+        return ()
+    return tuple((file, consulted.content(file)) for file in files)
 
 
 @cache
-def _admits(folder: Path, package: str, version: tuple[int, ...]) -> bool:
-    try:
-        files = [folder / n for n in _NAMES] + sorted(folder.glob("*requirements*.txt"))
-    except OSError:
-        return False
+def _admits(
+    folder: Path, files: tuple[tuple[Path, str], ...], package: str, version: tuple[int, ...]
+) -> bool:
     pattern = re.compile(
         rf"(?:^|[\"'\s\[,]){re.escape(package)}(?:\[[^\]]*\])?\s*\(?((?:[<>=~!]=?=?\s*[\d.*]+[\w.+]*\s*,?\s*)+)",
         re.MULTILINE,
     )
     return any(
         _is_older(comparator, number, version)
-        for file in files
+        for file, _ in files
         for bounds in pattern.findall(_read(file))
         for comparator, number in re.findall(r"([<>=~!]=?=?)\s*(\d[\d.]*)", bounds)
     )

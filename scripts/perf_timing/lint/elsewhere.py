@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from perf_timing.lint import consulted
 from perf_timing.lint.nearby import folders_above
 
 _MOST_BYTES = 400_000
@@ -45,7 +46,7 @@ def _function(path: str, full_name: str) -> tuple[str, str] | None:
     if not module.strip(".") and not module.startswith("."):
         return None
     for place in _places(path, module):
-        text = _read(place)
+        text = _text(place)
         for _ in range(2):
             if text and re.search(rf"^(async )?def {re.escape(name)}\(", text, re.MULTILINE):
                 return text, name
@@ -54,7 +55,7 @@ def _function(path: str, full_name: str) -> tuple[str, str] | None:
                               re.MULTILINE)  # fmt: skip
             if again is None:
                 break
-            text = _read(place.parent / f"{again[1]}.py")
+            text = _text(place.parent / f"{again[1]}.py")
     return None
 
 
@@ -69,11 +70,15 @@ def _places(path: str, module: str) -> Iterator[Path]:
         yield place / "__init__.py"
 
 
-@lru_cache(maxsize=256)
-def _read(path: Path) -> str:
+def _text(path: Path) -> str:
     """The text of a module, or "" where there is none to read."""
+    return _read(path, consulted.content(path))
+
+
+@lru_cache(maxsize=256)
+def _read(path: Path, state: str) -> str:
     try:
-        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+        if not state or state == "folder" or path.stat().st_size > _MOST_BYTES:
             return ""
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -10,7 +10,7 @@ from perf_timing.lint.check import check
 from perf_timing.lint.config import Settings
 from perf_timing.lint.links import rule_page
 from perf_timing.lint.model import Finding, Span
-from perf_timing.lint.runner import Chooser, FileResult, Related, Report
+from perf_timing.lint.runner import Chooser, FileResult, Related, Report, unchecked
 from perf_timing.lint.source import Document, ParseFailure, Piece, parse_failure
 from perf_timing.lint.tool_rules import tool_rules
 
@@ -32,13 +32,15 @@ def all_rules() -> tuple[Rule, ...]:
 
 def judge(documents: Sequence[Document], choose: Chooser) -> list[FileResult]:
     """One result a document. Raises UserError when ast-grep cannot be used."""
-    results = [FileResult(d.target.shown, problems=list(d.problems)) for d in documents]
+    results = [unchecked(document) for document in documents]
     work = [(i, piece) for i, document in enumerate(documents) for piece in document.pieces]
     reasons = _parse_reasons([piece for _, piece in work])
     groups: dict[Settings, list[tuple[int, Piece]]] = defaultdict(list)
     for (i, piece), reason in zip(work, reasons, strict=True):
         if reason:
             results[i].problems.append(f"{piece.where}{reason}")
+            # That ast-grep cannot read it either may be for want of time or memory.
+            results[i].passing |= piece.failure is not None and piece.failure.may_be_newer
         else:
             groups[documents[i].target.settings].append((i, piece))
     chosen = [choose(document.target) for document in documents]
@@ -95,8 +97,10 @@ def _judge_group(
     known = {key: rule.name for rule in all_rules() for key in (rule.name, rule.code)}
     for i, piece in group:
         result, path = results[i], piece.unit.path
+        result.consulted.update(outcome.consulted.get(path, {}))
         if path in failed:
             result.problems.append(f"{piece.where}{failed[path]}")
+            result.passing |= path in outcome.passing
             continue
         findings = [f for f in found.get(path, ()) if f.rule in chosen[i]]
         verdict = suppress.apply(piece.unit, findings, known, chosen[i])

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from perf_timing.lint import consulted
+
 
 def folders_above(path: str, most: int) -> list[Path]:
     """The folder of the file `path` and those above it, `most` at most, up to a repository's."""
@@ -9,6 +11,6 @@ def folders_above(path: str, most: int) -> list[Path]:
     found = []
     for place in [folder, *folder.parents][:most]:
         found.append(place)
-        if (place / ".git").exists():
+        if consulted.content(place / ".git"):
             break
     return found

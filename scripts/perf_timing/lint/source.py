@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from perf_timing.lint.discover import Target
-from perf_timing.lint.elide import elide
 from perf_timing.lint.model import Unit
 from perf_timing.lint.prefilter import may_match
 
@@ -76,13 +75,17 @@ class Piece:
 
 @dataclass
 class Document:
-    """A file that was read: its pieces, and the reasons why some of it cannot be checked."""
+    """A file that was read: its pieces, and the reasons why some of it cannot be checked.
+
+    `passing`: those reasons may be gone the next time, though the file is the same.
+    """
 
     target: Target
     data: bytes = b""
     text: Text = field(default_factory=lambda: Text(""))
     pieces: list[Piece] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    passing: bool = False
 
 
 def load(target: Target, data: bytes | None = None) -> Document:
@@ -90,14 +93,16 @@ def load(target: Target, data: bytes | None = None) -> Document:
 
     A file in which nothing could be reported has no pieces and no problems.
     """
-    document = Document(target)
+    document = Document(target, passing=True)
     try:
         document.data = read_bytes(target.path) if data is None else data
+        document.passing = False
         _fill(document)
     except UnreadableError as reason:
         document.problems.append(str(reason))
     except Exception as error:
         document.pieces.clear()
+        document.passing = True
         document.problems.append(internal_error(error))
     return document
 
@@ -178,6 +183,8 @@ def _parsed_part(whole: str, wanted: bool, named: bool) -> tuple[str, ParseFailu
     failure = parse_failure(whole) if named else None
     if failure or not wanted:
         return whole, failure
+    from perf_timing.lint.elide import elide  # loads what most runs need, but not all
+
     part = elide(whole)
     if part is whole:
         return whole, None if named else parse_failure(whole)
