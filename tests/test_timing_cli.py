@@ -14,7 +14,7 @@ import pytest
         ("lint", ["--fixx=3", "f.py"], "did you mean --fix?"),
         ("lint", ["--format", "xml", "f.py"], "invalid choice: 'xml'"),
         ("report", ["--frmat", "json", "a.json"], "did you mean --format?"),
-        ("inject", ["train.py", "--wirte"], "did you mean --write?"),
+        ("inject", ["train.py", "--wirte"], "did you mean --write"),
         ("render", ["--lst"], "did you mean --list?"),
         ("render", ["simple-event", "--warmpu-ms", "3"], "did you mean --warmup-ms or"),
         ("lint", ["--zzzzzzz", "f.py"], "unrecognized arguments: --zzzzzzz; 'lint-timing --help'"),
