@@ -14,6 +14,10 @@ ON_DEVICE = {
     "a CPU device that another branch replaces": (
         "import torch\ndevice = 'cpu'\nif big:\n    device = pick()\nx = x.to(device)\n"
     ),
+    "one tensor on the CPU and a device that the caller chooses": (
+        "import torch\ndef f(x, device):\n    t = torch.ones(\n        3,\n        device='cpu')\n"
+        "    return run(x, device=pick()), t\n"
+    ),
     "CuPy": "import cupy as cp\n",
     "Triton from another package": "from vllm.triton_utils import tl, triton\n",
     "a provider of ONNX Runtime": "s = Session(p, providers=['CUDAExecutionProvider'])\n",
@@ -23,6 +27,9 @@ ON_HOST = {
     "a device that is the CPU": "import torch\ndevice = 'cpu'\nmodel.to(device)\n",
     "a device object of the CPU": (
         "import torch\ndevice = torch.device('cpu')\nx = torch.ones(3, device=device)\n"
+    ),
+    "a device that is the CPU, and a target of another kind": (
+        "import torch\ndevice = 'cpu'\ntarget = args.target\nq = Quantizer(device=target)\n"
     ),
     "tensors without any device": "import torch\nx = torch.tensor([1]) + 1\n",
     "a pool of workers called gpu": (

@@ -22,6 +22,10 @@ CALLS = (
     "def predict(logits):\n    return _read(logits)\n"
 )
 KEEPS = "import torch\ndef predict(logits):\n    return logits.argmax(-1)\n"
+MASKS = (
+    "import torch\ndef predict(logits):\n    keep_mask = logits > 0\n"
+    "    found = logits[keep_mask]\n    return found\n"
+)
 OTHER = (
     "import torch\ndef predict(logits):\n    return logits\ndef other(x):\n    return x.item()\n"
 )
@@ -38,6 +42,7 @@ def reported(path: Path, text: str) -> bool:
     [
         pytest.param(READS, True, id="it reads the result"),
         pytest.param(CALLS, True, id="a function that it calls reads the result"),
+        pytest.param(MASKS, True, id="it selects with a mask, and so counts the members"),
         pytest.param(KEEPS, False, id="it leaves the result on the device"),
         pytest.param(OTHER, False, id="another function of the module reads"),
     ],
@@ -57,6 +62,42 @@ def test_packages_and_relative_imports_are_found(tmp_path: Path) -> None:
     path = tmp_path / "server" / "models" / "causal.py"
     for module in ("server.utils", "server.utils.tokens", "..utils.tokens", "..utils"):
         assert not reported(path, CALLER.format(module=module, name="predict")), module
+
+
+def test_an_import_of_several_lines_is_followed(tmp_path: Path) -> None:
+    package = tmp_path / "feature"
+    package.mkdir()
+    names = "from .matching import (\n    other,\n    predict,\n)\n"
+    (package / "__init__.py").write_text(names, encoding="utf-8")
+    (package / "matching.py").write_text(READS, encoding="utf-8")
+    caller = CALLER.format(module="feature", name="predict")
+    assert not reported(tmp_path / "bench.py", caller)
+
+
+EXTENSION = """\
+#include <torch/extension.h>
+void predict(torch::Tensor logits) {{
+  kernel<<<1, 32>>>(logits.data_ptr<float>());
+  {last}
+}}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def("predict", &predict, "doc"); }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "silent"),
+    [
+        pytest.param("cudaDeviceSynchronize();", True, id="it waits"),
+        pytest.param("cudaGetLastError();", False, id="it only launches"),
+    ],
+)
+def test_an_extension_beside_the_file_is_read(tmp_path: Path, last: str, silent: bool) -> None:
+    (tmp_path / "wrapper.cu").write_text(EXTENSION.format(last=last), encoding="utf-8")
+    text = (
+        "import time\nimport torch\nimport built as rk\nx = torch.ones(8, device='cuda')\n"
+        "t0 = time.time()\nrk.predict(x)\nprint(time.time() - t0)\n"
+    )
+    assert reported(tmp_path / "bench.py", text) is not silent
 
 
 def test_text_without_a_file_is_judged_by_itself(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ _REMARKS = re.compile(
 _SETTINGS = re.compile(r"(?i:config|options|settings|arguments)$|(?<![a-z])[Aa]rgs$|[Pp]arams$")
 # What a variable called device is given, and what makes that a device of the host.
 _BOUND = re.compile(r"\bdevice\b\s*(?::[^=\n]+)?=(?!=)\s*([^\n]*)")
+_STATED = re.compile(r"^[ \t]*device\s*(?::[^=\n]+)?=(?!=)\s*([^\n]*[^\s,])$", re.MULTILINE)
 _HOST_DEVICE = re.compile(r"(torch\.device\(\s*)?[\"']cpu[\"']\s*[,)]*\s*$")
 
 
@@ -84,6 +85,9 @@ def _names_device(code: str, told: str) -> bool:
         return True
     if not words.DEVICE_VARIABLE.search(code):
         return False
+    stated = [v for v in _STATED.findall(told) if v.count("(") == v.count(")")]
+    if stated and all(_HOST_DEVICE.match(value) for value in stated):
+        return False  # device = "cpu": what else an argument device= is given does not count
     bound = [value.strip() for value in _BOUND.findall(told)]
     bound = [value for value in bound if not re.match(r"device\b", value)]
     return not bound or not all(_HOST_DEVICE.match(value) for value in bound)

@@ -21,7 +21,12 @@ _WAITS = re.compile(
     r"synchronize\(|\.(item|cpu|tolist|numpy|asnumpy|block_until_ready)\(\s*\)|\.to\(\s*[\"']cpu"
     r"|\b(device_get|asnumpy|to_python_float)\(|np\.(array|asarray)\(|assert_(all)?close\("
     r"|\.barrier\(|\bfloat\(\s*\w*loss|(^|\W)print\([^\n]*\.item|\.images\b|batch_decode\("
+    # How many members there are is known on the host only when the device has counted them.
+    r"|(\bnonzero|\.unique|masked_select)\(|=\s*[\w.]+\[\w*mask\]"
 )
+_SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".hip")
+_MOST_SOURCES = 40
+_CPP_WAITS = re.compile(r"(Device|Stream|Event)_?[sS]ynchronize\s*\(|\.item\s*[<(]")
 _DEVICE = re.compile(r"torch|cuda|cupy|\bjax\b|triton|tensorrt|cutlass|\bmlx\b|numba")
 
 
@@ -29,15 +34,42 @@ def waits(path: str, full_name: str) -> bool:
     """Whether the function `full_name`, imported by the file `path`, ends work before it returns.
 
     That is a function whose text holds a wait or a blocking read, or one of a module that does not
-    mention a device at all.
+    mention a device at all; where no module is found, a function of an extension in C++ whose
+    source lies beside the file and that waits.
     """
     found = _function(path, full_name)
     if found is None:
-        return False
+        return _extension_waits(path, full_name)
     module, name = found
     if not _DEVICE.search(module):
         return True
     return any(_WAITS.search(body) for body in _bodies(module, name, 0))
+
+
+def _extension_waits(path: str, full_name: str) -> bool:
+    """Whether a C++ source beside the file `path` binds the function and has a wait in it."""
+    _, dot, name = full_name.rpartition(".")
+    return bool(dot) and any(_binds_wait(text, name) for text in _sources(Path(path).parent))
+
+
+def _binds_wait(text: str, name: str) -> bool:
+    bound = re.search(rf"\.def\(\s*\"{re.escape(name)}\"\s*,\s*&?\s*(?:\w+::)*(\w+)", text)
+    if bound is None:
+        return False
+    body = re.search(
+        rf"^[\w:<>&*, ]+\b{bound[1]}\s*\([^;{{}}]*\)\s*\{{.*?^\}}", text, re.MULTILINE | re.DOTALL
+    )
+    return body is not None and _CPP_WAITS.search(body[0]) is not None
+
+
+def _sources(folder: Path) -> Iterator[str]:
+    """The C++ sources of a folder."""
+    try:
+        files = sorted(file for file in folder.iterdir() if file.suffix in _SOURCES)
+    except OSError:
+        return
+    for file in files[:_MOST_SOURCES]:
+        yield _read(file)
 
 
 def _function(path: str, full_name: str) -> tuple[str, str] | None:
@@ -51,8 +83,11 @@ def _function(path: str, full_name: str) -> tuple[str, str] | None:
             if text and re.search(rf"^(async )?def {re.escape(name)}\(", text, re.MULTILINE):
                 return text, name
             # A package that imports the function from one of its modules.
-            again = re.search(rf"^from \.(\w+) import [^\n]*\b{re.escape(name)}\b", text or "",
-                              re.MULTILINE)  # fmt: skip
+            again = re.search(
+                rf"^from \.(\w+) import (?:[^\n(]*|\([^)]*)\b{re.escape(name)}\b",
+                text or "",
+                re.MULTILINE,
+            )
             if again is None:
                 break
             text = _text(place.parent / f"{again[1]}.py")

@@ -17,7 +17,14 @@ from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles import Roles
-from perf_timing.lint.scopes import Scope, Scopes, callee_text, last_segment, squeeze
+from perf_timing.lint.scopes import (
+    Scope,
+    Scopes,
+    callee_text,
+    last_segment,
+    positional,
+    squeeze,
+)
 
 _DEEPEST = 4
 _MOST_STEPS = 4000
@@ -164,10 +171,12 @@ class Flow:
     def _on_host(self, function: Scope) -> bool:
         """Whether a function calls something, and only what is known to run on the host."""
         calls = [n for n in function.nodes if n.kind == "call"]
-        names = [self.scopes.resolve(callee_text(call)) for call in calls]
-        return bool(names) and all(
-            name.partition(".")[0] in words.HOST_MODULES or name in words.HOST_CALLS
-            for name in names
+        return bool(calls) and all(
+            name.partition(".")[0] in words.HOST_MODULES
+            or name in words.HOST_CALLS
+            or (name.endswith(".decode") and any(a.kind == "string" for a in positional(call)))
+            for call in calls
+            for name in (self.scopes.resolve(callee_text(call)),)
         )
 
     def passed(self, owner: Scope, name: str) -> list[Node | Scope]:

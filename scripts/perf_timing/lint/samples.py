@@ -791,6 +791,15 @@ def serves(source: SourceFile) -> bool:
     )
 
 
+def answers_user(source: SourceFile, region: Region) -> bool:
+    """Whether each turn of a dialogue is timed, in a loop that asks for input, and told."""
+    places = [region.start, *source.scopes.call_sites(region.scope)]
+    loops = (loop for place in places for loop in loops_around(place) if loop.kind == "while")
+    return source.language == "python" and any(
+        n.kind == "call" and callee_text(n) == "input" for loop in loops for n in loop.walk()
+    )
+
+
 _SAVES = re.compile(r"(^|[._])(save|save_image|save_video|imwrite|export_to_\w+|write_video)$")
 
 

@@ -269,13 +269,16 @@ def _full_cycle(source: SourceFile, region: Region) -> bool:
     """Whether a loop over data is timed from step to step, without a gap and as a whole.
 
     What one reading leaves out the next one counts: the mean over the steps is right. Where a part
-    of the step is told apart, such as the wait for data, the parts are wrong.
+    of the step is told apart, the parts are wrong, except for the wait for data in a loop that
+    reads a result of the device in each step.
     """
     if not region.carried:
         return False
     loop = loops_around(region.end)[:1]
     parts = [g for g in source.regions.all if g.end is not region.end and g.kind == "clock"]
-    if any(g.start is region.start or loops_around(g.start)[:1] == loop for g in parts):
+    parts = [g for g in parts if g.start is region.start or loops_around(g.start)[:1] == loop]
+    reads = [s for s in region.steps if s.waits and r.UPLOAD not in s.roles]
+    if any(g.start is not region.start or source.works(g) for g in parts) or (parts and not reads):
         return False
     if not any(s.waits for s in region.steps):
         return False  # the host may run ahead by all the steps

@@ -169,7 +169,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.is_progress(source, region) or samples.serves(source):
         return False
-    if samples.serves_requests(source, region):
+    if samples.serves_requests(source, region) or samples.answers_user(source, region):
         return False
     if samples.passes_over_data(region) or samples.samples_data(region):
         return False

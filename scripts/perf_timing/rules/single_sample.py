@@ -11,7 +11,8 @@ sample has no spread, so no reader can tell a difference from noise.
 ## Known problems
 Runs of whole trainings and of compile or load phases are left out, and so are functions that the
 file calls in a loop; passes over a data set, web pages and services, examples that save what they
-made, engines that serve many requests at once, and "done in" lines of a program are too.
+made, engines that serve many requests at once, tests that assert on results and print a time beside
+them, and "done in" lines of a program are too.
 
 ## Example
 ```python
@@ -60,13 +61,15 @@ print("median", times[3], "range", times[0], times[-1])
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from perf_timing.lint import roles as r
 from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import Scope, loop_body, loops_around
+from perf_timing.lint.scopes import Scope, callee_text, loop_body, loops_around
 
 CODE = "TIM304"
 LABEL = "SINGLE-RUN"
@@ -120,11 +123,40 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.is_progress(source, region) or samples.serves(source):
         return False
-    if samples.serves_requests(source, region):
+    if samples.serves_requests(source, region) or samples.answers_user(source, region):
         return False
-    if samples.makes_product(source, region):
+    if samples.makes_product(source, region) or _checks_results(source, region):
         return False
     return not _repeated(source, region.scope, 0)
+
+
+_MEASURES = re.compile(
+    r"bench|perf|speed|latenc|throughput|timing|(?<![a-z])time(?![a-z])", re.IGNORECASE
+)
+
+
+def _checks_results(source: SourceFile, region: Region) -> bool:
+    """Whether a test asserts on what was computed and prints beside it how long that took."""
+    functions = [s for s in region.scope.enclosing() if s.node.kind == "function"]
+    name = functions[-1].short_name if functions else ""
+    named = f"{PurePath(source.unit.path).name} {name}"
+    if source.language != "python" or not name.startswith("test_") or _MEASURES.search(named):
+        return False
+    times = samples.fate(source, region).names
+    asserts = [
+        n
+        for n in functions[-1].nodes
+        if n.kind == "assert"
+        or (n.kind == "call" and re.search(r"(^|[._])assert\w+$", callee_text(n)))
+    ]
+    compared = [n for n in functions[-1].nodes if n.kind == "binary" and _is_quotient(n)]
+    used = {n.text for a in [*asserts, *compared] for n in a.walk() if n.kind == "name"}
+    return bool(asserts) and not used & times
+
+
+def _is_quotient(node: Node) -> bool:
+    """Whether two variables are divided: a speedup is the point of it then."""
+    return samples.operator(node).startswith("/") and all(c.kind == "name" for c in node.children)
 
 
 def _restarted(region: Region) -> bool:
