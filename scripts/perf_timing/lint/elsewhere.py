@@ -24,7 +24,7 @@ _WAITS = re.compile(
     # How many members there are is known on the host only when the device has counted them.
     r"|(\bnonzero|\.unique|masked_select)\(|=\s*[\w.]+\[\w*mask\]"
 )
-_SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".hip")
+_SOURCES = ("*.cu", "*.cpp", "*.cc", "*.cxx", "*.hip")
 _MOST_SOURCES = 40
 _CPP_WAITS = re.compile(r"(Device|Stream|Event)_?[sS]ynchronize\s*\(|\.item\s*[<(]")
 _DEVICE = re.compile(r"torch|cuda|cupy|\bjax\b|triton|tensorrt|cutlass|\bmlx\b|numba")
@@ -64,12 +64,14 @@ def _binds_wait(text: str, name: str) -> bool:
 
 def _sources(folder: Path) -> Iterator[str]:
     """The C++ sources of a folder."""
-    try:
-        files = sorted(file for file in folder.iterdir() if file.suffix in _SOURCES)
-    except OSError:
-        return
-    for file in files[:_MOST_SOURCES]:
-        yield _read(file)
+    for pattern in _SOURCES:
+        consulted.names(folder, pattern)
+        try:
+            files = sorted(folder.glob(pattern))
+        except OSError:
+            continue
+        for file in files[:_MOST_SOURCES]:
+            yield _text(file)
 
 
 def _function(path: str, full_name: str) -> tuple[str, str] | None:
