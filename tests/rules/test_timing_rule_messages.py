@@ -275,6 +275,15 @@ def test_one_time_costs_are_those_that_are_still_to_pay() -> None:
         '  cudaEventElapsedTime(&ms, start, stop);\n  printf("%f ms\\n", ms);\n}\n'
     )
     assert costs(events, "cuda") == "module load"
+    copies = events.replace("scale<<<1, 32>>>(x)", "cudaMemcpy(x, h, n, cudaMemcpyHostToDevice)")
+    assert costs(copies, "cuda") == "set-up of the first copy"
+    clock = (
+        "int main() {\n  double t0 = omp_get_wtime();\n  scale<<<1, 32>>>(x);\n"
+        '  cudaDeviceSynchronize();\n  printf("%f\\n", omp_get_wtime() - t0);\n}\n'
+    )
+    assert costs(clock, "cuda") == "context, module load"
+    made = clock.replace("  double", "  buffer.copyToDevice();\n  double")
+    assert costs(made, "cuda") == "module load"
 
 
 def test_a_unit_that_nobody_uses_is_explained_on_two_paths_as_well() -> None:

@@ -82,6 +82,7 @@ class Flow:
         return [step for step in self.steps(scope) if low < step.position <= high]
 
     def _collect(self, scope: Scope, depth: int) -> Iterator[Step]:
+        cpp = self.scopes.language == "cuda"
         for node in scope.nodes:
             if self.scopes.never_runs(node):
                 continue
@@ -89,6 +90,10 @@ class Flow:
                 yield from self._call(node, scope, depth)
             elif node.kind == "with":
                 yield from self._context(node, scope, depth)
+            elif cpp and node.kind in ("assign", "declarator"):
+                roles = self.roles.of(node, scope)
+                if roles:
+                    yield Step(node, node, roles, node.end)
 
     def _call(self, node: Node, scope: Scope, depth: int) -> Iterator[Step]:
         if self.host_only(node, scope):

@@ -453,7 +453,10 @@ class Values:
 
     def _ticks(self, a: Quantity, b: Value, node: Node) -> Value:
         if "CLOCKS_PER_SEC" in node.children[1].text or "CLK_TCK" in node.children[1].text:
-            return Quantity("time", a.exponents, origin=a.origin)
+            seconds = Quantity("time", a.exponents, origin=a.origin)
+            # ticks / (CLOCKS_PER_SEC * 1e-3): the factor converts the seconds.
+            shift = b.shift if isinstance(b, Number) else 0.0
+            return divide(seconds, Number(10**shift, shift=shift)) if shift else seconds
         return divide(a, b)
 
     def _assign(self, node: Node, frame: Frame) -> Value:

@@ -775,6 +775,8 @@ class Roles:
     def _cpp(self, node: Node, scope: Scope) -> set[str]:
         if node.kind == "launch":
             return {WORK}
+        if node.kind in ("assign", "declarator"):
+            return {BLOCKING} if self._copies_vector(node) else set()
         if node.kind != "call":
             return set()
         callee = callee_text(node)
@@ -819,6 +821,8 @@ class Roles:
             return {READ, JOIN}
         if short == "item":
             return {READ}
+        if words.COPY_TO_HOST.search(short):
+            return {BLOCKING, COPY}
         return set() if words.CPP_HOUSEKEEPING.match(short) else self._foreign(node, callee)
 
     @cached_property
@@ -833,6 +837,25 @@ class Roles:
         if words.CPP_RUNTIME.search(self.scopes.tree.text):  # a name alone tells nothing
             found |= set(re.findall(r"\b(?:d|dev|gpu)_\w+", self.scopes.tree.text))
         return frozenset(found)
+
+    @cached_property
+    def _thrust_vectors(self) -> dict[str, frozenset[str]]:
+        """Names of Thrust's vectors by where they live: "host" and "device"."""
+        named = re.findall(
+            r"\b(host|device)_vector\s*<[^;{}()]*>[\s&*]+(\w+)", self.scopes.tree.text
+        )
+        return {place: frozenset(n for p, n in named if p == place) for place in ("host", "device")}
+
+    def _copies_vector(self, node: Node) -> bool:
+        """`host_vector<T> h = d;`, `h = d;`, `host_vector<T> h(d);`: the host waits for a copy."""
+        host, device = self._thrust_vectors["host"], self._thrust_vectors["device"]
+        if not (host and device and len(node.children) > 1):
+            return False
+        target = base_name(node.children[0].text)
+        source = {base_name(n.text) for n in node.children[-1].walk() if n.kind == "name"}
+        return (target in host and bool(source & device)) or (
+            target in device and bool(source & host)
+        )
 
     def _foreign(self, node: Node, callee: str) -> set[str]:
         """A function of another file that gets device memory: it launches something."""

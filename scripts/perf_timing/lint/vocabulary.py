@@ -288,6 +288,12 @@ DEVICE_LIBRARY = re.compile(r"torch|tensor|paddle|mxnet|mindspore|oneflow|onnx|k
 # The last three are the prefixes of projects' own layers over CUDA and HIP.
 CPP_VENDOR = re.compile(r"^(cuda|hip|cu|mu|musa|gpu|hc|dev)(?=[A-Z])")
 CPP_ANY_WAIT = re.compile(r"(Device|Stream|Event|Thread|Queue)_?[sS]ynchronize$")
+# Methods of other files that bring a buffer back: the host may read it when they return.
+COPY_TO_HOST = re.compile(
+    r"^(copy|transfer|move|sync|download|read)_?(from_?(device|gpu))?_?(to|2)_?(host|cpu)$"
+    r"|^(d|dev|device|gpu)_?(to|2)_?(h|host|cpu)$",
+    re.IGNORECASE,
+)
 # What is left of the runtime's names once work, copies, waits and allocations are told apart.
 CPP_HOUSEKEEPING = re.compile(
     r"^(cuda|hip)(Stream|Event|Device|Graph|Mem|Free|Get|Set|Func|Host|Create|Destroy|Bind|Unbind"

@@ -12,7 +12,8 @@ the figure is about. cudaMalloc and cudaFree also wait for the device.
 Where the output buffer is part of what is compared (an API that returns a new tensor), the report
 can be suppressed with that reason. A constant that an operator takes where it is made, and zeros of
 an accumulator of atomics, are part of what a timed function computes. Model code and training steps
-are not reported.
+are not reported. Nor is a figure beside which another one leaves the allocation out: it is the
+total. In C++ one report stands for three and more allocations of a block.
 
 ## Example
 ```python
@@ -82,6 +83,10 @@ MESSAGE = (
     "{call}() allocates inside the region that line {start} starts to measure; the figure"
     " includes the allocation"
 )
+SEVERAL = (
+    "{call}() and {more} more calls allocate inside the region that line {start} starts to"
+    " measure; the figure includes the allocations"
+)
 COPIES = (
     "{call}() copies inside the region that line {start} starts to measure; the figure includes"
     " the copy"
@@ -102,18 +107,40 @@ def check(source: SourceFile) -> Iterator[Report]:
     for region in [*source.regions.all, *source.regions.harnessed]:
         if not _applies(source, region):
             continue
-        for step in region.steps:
-            if (
-                r.ALLOC in step.roles
-                and id(step.node) not in seen
-                and _counts(source, region, step)
-            ):
-                seen.add(id(step.node))
-                call = last_segment(callee_text(step.node))
-                copies = call in ("clone", "deepcopy", "new_tensor")
-                message = (COPIES if copies else MESSAGE).format(call=call, start=region.start.line)
-                yield Report(step.node, message, note=COPIES_NOTE if copies else "",
-                             related=((region.start, "measured from here"),))  # fmt: skip
+        found = [
+            step
+            for step in region.steps
+            if r.ALLOC in step.roles and id(step.node) not in seen and _counts(source, region, step)
+        ]
+        seen |= {id(step.node) for step in found}
+        for step, others in _grouped(source, found):
+            yield _report(region, step, others)
+
+
+def _grouped(source: SourceFile, found: list[Step]) -> Iterator[tuple[Step, list[Step]]]:
+    """Each allocation; of many in one block of C++ the first, which stands for the others."""
+    blocks: dict[int, list[Step]] = {}
+    for step in found:
+        block = next((p for p in step.node.ancestors() if p.kind in ("block", "module")), step.node)
+        blocks.setdefault(id(block), []).append(step)
+    for steps in blocks.values():
+        if source.language == "cuda" and len(steps) >= _MANY:
+            yield steps[0], steps[1:]
+        else:
+            yield from ((step, []) for step in steps)
+
+
+_MANY = 3
+
+
+def _report(region: Region, step: Step, others: list[Step]) -> Report:
+    call, line = last_segment(callee_text(step.node)), region.start.line
+    copies = call in ("clone", "deepcopy", "new_tensor")
+    message = (COPIES if copies else MESSAGE).format(call=call, start=line)
+    if others:
+        message = SEVERAL.format(call=call, more=len(others), start=line)
+    related = [(region.start, "measured from here"), *((s.node, "this too") for s in others)]
+    return Report(step.node, message, note=COPIES_NOTE if copies else "", related=tuple(related))
 
 
 def _applies(source: SourceFile, region: Region) -> bool:
@@ -179,6 +206,18 @@ def _is_formula(source: SourceFile, region: Region, step: Step) -> bool:
     )
 
 
+def _left_out_inside(source: SourceFile, region: Region, step: Step) -> bool:
+    """Whether figures of parts of the region leave the allocation out: this one is the total."""
+    return any(
+        region.holds(other.start)
+        and region.holds(other.end)
+        and not other.holds(step.site)
+        and source.works(other)
+        for other in source.regions.all
+        if other.scope is region.scope and other is not region and other.timer is None
+    )
+
+
 def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether the allocation is on the device, beside other work and not inside a model."""
     if re.search(r"(^|[._])(jnp|jax)\.|numpy\.(array|asarray)$", callee_text(step.node)):
@@ -190,6 +229,8 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     if samples.rare(step.site, region.start) or _is_result(source, step):
         return False
     if region.kind == "harness" and _is_formula(source, region, step):
+        return False
+    if _left_out_inside(source, region, step):
         return False
     others = [
         s for s in region.steps

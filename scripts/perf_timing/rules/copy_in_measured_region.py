@@ -71,7 +71,7 @@ SEVERITY = "warning"
 LANGUAGES = ("python", "cuda")
 MESSAGE = (
     "{call}() copies between host and device inside the region that line {start} starts to"
-    " measure; the figure is mostly the copy"
+    " measure; the figure holds the copy beside the work"
 )
 NOTE = (
     "Copy before and after the measurement, or name the figure end to end; render-timing"

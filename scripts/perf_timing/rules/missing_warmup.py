@@ -92,10 +92,12 @@ def check(source: SourceFile) -> Iterator[Report]:
     seen: set[int] = set()
     for region in sorted(source.regions.all, key=lambda g: (g.start.start, g.end.start)):
         work = _first(region)
-        if work is None or id(region.start) in seen or not _applies(source, region):
+        if work is None or {id(region.start), id(work.site)} & seen:
+            continue  # events inside a clock's readings: one warm-up serves both
+        if not _applies(source, region):
             continue
         if not samples.warmed(source, region) and not _sampled_inside(source, region, work):
-            seen.add(id(region.start))
+            seen |= {id(region.start), id(work.site)}
             costs = ", ".join(_costs(source, region))
             message = MESSAGE.format(work=work.site.line, end=region.end.line, costs=costs)
             yield Report(region.start, message, related=((work.site, "first execution"),))
@@ -108,6 +110,7 @@ def _costs(source: SourceFile, region: Region) -> list[str]:
     used = any(s.works or s.roles & {r.ALLOC, r.WAIT, r.UPLOAD, r.COPY} for s in before)
     costs = []
     # Where tensors come in as parameters, or an event is recorded, the context is there.
+    used = used or (source.language == "cuda" and _touches_device(region))
     if region.kind == "clock" and not used and not region.scope.parameters:
         costs.append("context")
     if source.language == "python" and samples.JITS.search(text):
@@ -122,6 +125,17 @@ def _costs(source: SourceFile, region: Region) -> list[str]:
     return costs
 
 
+def _touches_device(region: Region) -> bool:
+    """Whether a C++ program has called something before that may well have made the context."""
+    return any(
+        node.kind == "call"
+        and node.end <= region.start.start
+        and _MAKES.search(callee_text(node))
+        and not re.search(r"Event|GetDeviceProp|GetDeviceCount", callee_text(node))
+        for node in region.scope.nodes
+    )
+
+
 def _only_copies(region: Region) -> bool:
     """Whether copies between host and device are all that a region does.
 
@@ -130,6 +144,7 @@ def _only_copies(region: Region) -> bool:
     return all(r.COPY in s.roles and not s.helpers for s in samples.works(region))
 
 
+_MAKES = re.compile(r"cuda|gpu|hip|device|init|alloc|upload|copy", re.IGNORECASE)
 _SEARCHES = {
     "python": re.compile(r"\b(torch|cupy|onnxruntime|tensorrt|jax)\b"),
     "cuda": re.compile(

@@ -93,7 +93,10 @@ def check(source: SourceFile) -> Iterator[Report]:
         value = samples.fate(source, region)
         if value.lists or value.sums or not (value.printed or value.returned):
             continue
-        seen.add(id(region.start))
+        work = id(samples.works(region)[0].site)
+        if work in seen:
+            continue  # events inside a clock's readings
+        seen |= {id(region.start), work}
         yield Report(region.start, MESSAGE.format(end=region.end.line))
 
 

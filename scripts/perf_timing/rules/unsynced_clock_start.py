@@ -46,6 +46,7 @@ print((time.perf_counter() - t0) / 100)
 ```
 """
 
+import re
 from collections.abc import Iterator
 
 from perf_timing.lint import repairs, samples
@@ -54,7 +55,7 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step, exclusive, pending
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, loop_body
+from perf_timing.lint.scopes import callee_text, loop_body, positional, squeeze
 
 CODE = "TIM102"
 LABEL = "NOSYNC-START"
@@ -105,12 +106,22 @@ def check(source: SourceFile) -> Iterator[Report]:
 
 
 def _outlasted(source: SourceFile, region: Region, left: Step) -> bool:
-    """Whether a C++ program fills memory and then times a computation of the host.
+    """Whether a C++ program fills memory and then works on as much, or times itself, on the host.
 
-    The reference on the host takes much longer than the filling of the same memory on the device.
+    That takes much longer than the filling of the same memory on the device.
     """
     if source.language != "cuda" or "emset" not in callee_text(left.node):
         return False
+    size = squeeze(positional(left.node)[2].text) if len(positional(left.node)) > 2 else ""
+    calls = (n for n in region.scope.nodes if n.kind == "call")
+    filled = (
+        call
+        for call in calls
+        if left.site.end <= call.start < region.start.start
+        and re.fullmatch(r"(std::)?(memset|memcpy)", callee_text(call))
+    )
+    if any(size in {squeeze(a.text) for a in positional(call)} for call in filled):
+        return True
     return any(
         left.site.end <= other.start.start
         and other.end.end <= region.start.start

@@ -71,6 +71,7 @@ from perf_timing.lint.scopes import (
     keyword,
     last_segment,
     positional,
+    split_top,
     squeeze,
     target_key,
 )
@@ -407,8 +408,9 @@ def _launch_stream(launch: Node) -> str:
         for c in launch.children
         if c.kind == "targs" and launch.tree.text[c.start - 2 : c.start] == "<<"
     ]
-    parts = config[-1].children if config else []
-    text = squeeze(parts[3].text) if len(parts) > 3 else ""
+    # Of stream[i] the grammar makes two arguments: the text has to be split.
+    parts = split_top(config[-1].text[1:-1]) if config else []
+    text = squeeze(parts[3]) if len(parts) > 3 else ""
     return "" if text in ("0", "NULL", "nullptr") else text
 
 
