@@ -1,8 +1,8 @@
 """What ast-grep does silently must not reach a user: skips, crashes, order, encodings."""
 
 import stat
-import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -81,34 +81,41 @@ def test_an_unusable_ast_grep_is_refused(
 def test_a_file_that_ends_ast_grep_is_named_and_the_others_are_scanned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = subprocess.run
+    real = astgrep._output
 
-    def crashing(command: list[str], **options: object) -> object:
-        folder = options.get("cwd")
-        if folder is not None and any("KILL" in p.read_text() for p in Path(str(folder)).iterdir()):
-            return subprocess.CompletedProcess(command, -11, b"", b"")
-        return run(command, **options)  # type: ignore[call-overload]
+    def crashing(command: list[str], folder: Path) -> tuple[int, bytes, str]:
+        if any("KILL" in path.read_text() for path in folder.iterdir()):
+            return -11, b"", ""
+        return real(command, folder)
 
-    monkeypatch.setattr(astgrep.subprocess, "run", crashing)
+    monkeypatch.setattr(astgrep, "_output", crashing)
     sources = [Source("python", t) for t in ("f()\n", "KILL()\n", "g()\n", "h()\n")]
     results = scan(sources, CALLS)
     assert [bool(result.failure) for result in results] == [False, True, False, False]
     assert [len(result.matches) for result in results] == [1, 0, 1, 1]
 
 
+def test_a_run_that_takes_too_long_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(astgrep, "TIMEOUT_S", 0.2)
+    start = time.monotonic()
+    status, _, _ = astgrep._output([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path)
+    assert status not in (0, 1)
+    assert time.monotonic() - start < 30
+
+
 def test_a_file_that_ast_grep_does_not_mention_is_a_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = subprocess.run
+    real = astgrep._output
 
-    def forgetful(command: list[str], **options: object) -> object:
-        done = run(command, **options)  # type: ignore[call-overload]
-        if options.get("cwd") is None:
-            return done
-        lines = [x for x in done.stderr.splitlines() if b"000001" not in x]
-        out = [x for x in done.stdout.splitlines() if b"000001" not in x]
-        return subprocess.CompletedProcess(command, 0, b"\n".join(out), b"\n".join(lines))
+    def forgetful(command: list[str], folder: Path) -> tuple[int, bytes, str]:
+        _, stdout, stderr = real(command, folder)
+        out = [x for x in stdout.splitlines() if b"000001" not in x]
+        lines = [x for x in stderr.splitlines() if "000001" not in x]
+        return 0, b"\n".join(out), "\n".join(lines)
 
-    monkeypatch.setattr(astgrep.subprocess, "run", forgetful)
+    monkeypatch.setattr(astgrep, "_output", forgetful)
     one, two = scan([Source("python", "f()\n"), Source("python", "g()\n")], CALLS)
     assert not one.failure and two.failure

@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -131,17 +132,40 @@ def _run(sources: Sequence[Source], documents: str) -> list[Scan] | None:
         for kind in ("hidden", "dot", "exclude", "global", "parent", "vcs"):
             command += ["--no-ignore", kind]
         try:
-            run = subprocess.run([*command, "."], cwd=root, capture_output=True, timeout=TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            return None
+            status, stdout, stderr = _output([*command, "."], root)
         except OSError as error:
             raise UserError(f"ast-grep does not start: {error}; run {INSTALL}") from None
-    stderr = run.stderr.decode("utf-8", "replace")
-    if run.returncode == 8 or "Cannot parse rule" in stderr:
+    if status == 8 or "Cannot parse rule" in stderr:
         raise UserError(f"ast-grep rejects the rules: {' '.join(stderr.split())[-300:]}")
-    if run.returncode not in (0, 1):
+    if status not in (0, 1):
         return None
-    return _collect(run.stdout, stderr, len(sources))
+    return _collect(stdout, stderr, len(sources))
+
+
+def _output(command: Sequence[str], folder: Path) -> tuple[int, bytes, str]:
+    """(status, stdout, stderr) of a command; it is killed after TIMEOUT_S. Raises OSError.
+
+    The output may be a hundred megabytes: it is read from one pipe in large pieces, which takes a
+    third of the time that `subprocess.run` needs for two pipes.
+    """
+    with tempfile.TemporaryFile() as messages:
+        process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=messages
+        )
+        timer = threading.Timer(TIMEOUT_S, process.kill)
+        try:
+            timer.start()
+            with process:
+                assert process.stdout is not None
+                stdout = process.stdout.read()
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        finally:
+            timer.cancel()
+        messages.seek(0)
+        return process.returncode, stdout, messages.read().decode("utf-8", "replace")
 
 
 def _collect(stdout: bytes, stderr: str, count: int) -> list[Scan] | None:

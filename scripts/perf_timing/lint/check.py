@@ -52,7 +52,7 @@ def check(
     wanted = []
     for unit in units:
         chosen = [] if _too_large(unit) else _wanted(unit, rules)
-        if any(rule.check for rule in chosen) and len(_code(unit)) > MAX_ENGINE_CHARACTERS:
+        if any(rule.check for rule in chosen) and len(unit.code) > MAX_ENGINE_CHARACTERS:
             size = f"{MAX_ENGINE_CHARACTERS / 1e6:g} MB"
             unchecked.append((unit, f"more than {size} of its code has a part in timing"))
         elif chosen:
@@ -114,14 +114,9 @@ def _too_large(unit: Unit) -> str:
     return ""
 
 
-def _code(unit: Unit) -> str:
-    """The text without lines of nothing but space: much of it may have been blanked."""
-    return "\n".join(line for line in unit.text.split("\n") if line and not line.isspace())
-
-
 def _wanted(unit: Unit, rules: Sequence[Rule]) -> list[Rule]:
     """The rules that may find something in the unit's text."""
-    code = _code(unit)
+    code = unit.code
     on_device = words.DEVICE_WORD.search(code) is not None
     found: dict[evidence.Trigger, bool] = {}
     chosen = []

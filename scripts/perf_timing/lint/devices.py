@@ -99,7 +99,7 @@ class Devices:
     def __init__(self, scopes: Scopes) -> None:
         self.scopes = scopes
         self._known: dict[int, str] = {}
-        text = scopes.tree.text
+        text = scopes.tree.code
         self.default = DEVICE if re.search(
             r"set_default_device\(\s*[\"'](cuda|xpu|mps)|set_default_tensor_type\(.*cuda"
             r"|torch\.device\([\"']cuda[^)]*\)\s*:", text) else HOST  # fmt: skip
@@ -211,7 +211,7 @@ class Devices:
         return bool(
             re.search(
                 rf"(?<![\w.]){re.escape(key)}\s*\.\s*(cuda\(|to\(\s*[\"']?(cuda|device))",
-                self.scopes.tree.text,
+                self.scopes.tree.code,
             )
         )
 

@@ -20,17 +20,18 @@ from perf_timing.lint import vocabulary as words
 # (text, language).
 Trigger = str | tuple[str, ...] | Callable[[str, str], bool]
 # A plain word, and the pattern that counts where it stands; None: the word alone.
-_Clue = tuple[str, re.Pattern[str] | None]
+Clue = tuple[str, re.Pattern[str] | None]
 
 
-def _clues(*given: str | tuple[str, str]) -> tuple[_Clue, ...]:
+def clues(*given: str | tuple[str, str]) -> tuple[Clue, ...]:
+    """Clues out of words, and of words with the pattern that counts where they stand."""
     return tuple(
         (clue, None) if isinstance(clue, str) else (clue[0], re.compile(clue[1])) for clue in given
     )
 
 
 # The readings of vocabulary.PYTHON_CLOCKS, under their own names or imported as another.
-_CLOCKS = _clues(
+_CLOCKS = clues(
     *("perf_counter", "process_time", "thread_time", "time_ns", "default_timer", "clock_gettime"),
     *("time.time", "time()", "time.clock", "import time as", "_get_time", "Wtime"),
     *("datetime.now", "datetime.utcnow", "Timestamp.now", ".monotonic"),
@@ -38,7 +39,7 @@ _CLOCKS = _clues(
     # Helpers of other files that wait and then read the clock: time_sync(), synchronized_time().
     ("sync", r"sync\w*time\w*\s*\(|time\w*sync\w*\s*\("),
 )
-_PYTHON_TIMES = _clues(
+_PYTHON_TIMES = clues(
     ("elapsed_time", r"elapsed_time\s*\("),
     ("time_till", r"time_till\s*\("),
     ("time_since", r"time_since\s*\("),
@@ -46,7 +47,7 @@ _PYTHON_TIMES = _clues(
 )
 # Readings of vocabulary.CPP_CLOCKS, of its fillers and helpers; elapsed-time calls; the loops of
 # Google Benchmark.
-_CPP_TIMES = _clues(
+_CPP_TIMES = clues(
     ("lapsed", r"(?<!ol)lapsed\w*\s*\("),
     ("time_", r"time_(?:till|since)\s*\("),
     ("clock", r"\bclock\s*\("),
@@ -61,7 +62,7 @@ _NO_ARGUMENTS = re.compile(r"\(\s*\)")
 _LAST_NAME = re.compile(r"\w*\s*\Z")
 
 
-_GRAPHS = _clues(
+_GRAPHS = clues(
     *("CUDAGraph", "cuda.graph", "capture_begin", "BeginCapture", "GraphLaunch", ".replay("),
 )
 _TELLS_TIME = re.compile(r"elapsed|millisec|microsec", re.IGNORECASE)
@@ -82,23 +83,23 @@ def triggers(trigger: Trigger, text: str, language: str) -> bool:
 def measures(text: str, language: str) -> bool:
     """Whether a region, an elapsed-time call or a function that is benchmarked may be found."""
     if language == "python":
-        found = _any(_PYTHON_TIMES, text) or _differences(text)
+        found = any_of(_PYTHON_TIMES, text) or _differences(text)
     else:
-        found = _any(_CPP_TIMES, text) or _has_clock_helper(text)
+        found = any_of(_CPP_TIMES, text) or _has_clock_helper(text)
     return found or stopwatches.may_use(text, language) or _benchmarks(text, language)
 
 
 def reads_events(text: str, language: str) -> bool:
     """Whether the time between events may be read, or CuPy or cuda.core subtract them."""
     if language == "python":
-        return _any(_PYTHON_TIMES, text) or (".record(" in text and "cuda.core" in text)
+        return any_of(_PYTHON_TIMES, text) or (".record(" in text and "cuda.core" in text)
     times_itself = "CUDAEvent" in text and _TELLS_TIME.search(text) is not None
-    return times_itself or _any(_CPP_TIMES[:2], text)
+    return times_itself or any_of(_CPP_TIMES[:2], text)
 
 
 def measures_graph(text: str, language: str) -> bool:
     """Whether a graph may be captured or replayed in a file that measures."""
-    return _any(_GRAPHS, text) and measures(text, language)
+    return any_of(_GRAPHS, text) and measures(text, language)
 
 
 def measures_or_captures(text: str, language: str) -> bool:
@@ -118,8 +119,9 @@ def pushes_ranges(text: str, language: str) -> bool:
     return near and _PUSHES.search(text) is not None and _POPS.search(text) is not None
 
 
-def _any(clues: tuple[_Clue, ...], text: str) -> bool:
-    for word, pattern in clues:
+def any_of(given: tuple[Clue, ...], text: str) -> bool:
+    """Whether the text holds one of the clues."""
+    for word, pattern in given:
         if word in text and (pattern is None or pattern.search(text)):
             return True
     return False
@@ -155,8 +157,10 @@ _NAMED_SO = re.compile(
 )
 _BEFORE = re.compile(r"[\w.]*\Z")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_DEFINED = re.compile(r"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
-_MADE = re.compile(r"(\w+)[ \t]*=[ \t]*(?:\w+\.)*(\w+)\(")
+_DEFINED = (re.compile(r"def[ \t]+(\w+)"), re.compile(r"class[ \t]+(\w+)"))
+_LINE_BEFORE = re.compile(r"[ \t]*(?:async[ \t]+)?\Z")
+_MADE = re.compile(r"=[ \t]*(?:\w+\.)*(\w+)\(")
+_MADE_NAME = re.compile(r"(\w+)[ \t]*\Z")
 
 
 def _benchmarks(text: str, language: str) -> bool:
@@ -168,11 +172,28 @@ def _benchmarks(text: str, language: str) -> bool:
         if "lambda" in arguments:
             return True
         if not functions:
-            functions = set(_DEFINED.findall(text))
-            functions |= {name for name, maker in _MADE.findall(text) if maker in functions}
+            functions = set(_defined(text))
+            functions |= set(_made(functions, text))
         if functions & set(_NAME.findall(arguments)):
             return True
     return False
+
+
+def _defined(text: str) -> Iterator[str]:
+    """Names of the functions and classes of a Python file."""
+    for found in (found for pattern in _DEFINED for found in pattern.finditer(text)):
+        start = text.rfind("\n", 0, found.start()) + 1
+        if _LINE_BEFORE.match(text, start, found.start()):
+            yield found[1]
+
+
+def _made(functions: set[str], text: str) -> Iterator[str]:
+    """Names that are assigned what one of the functions returns."""
+    for found in _MADE.finditer(text):
+        if found[1] in functions:
+            name = _MADE_NAME.search(text, max(0, found.start() - 200), found.start())
+            if name:
+                yield name[1]
 
 
 def helper_calls(text: str) -> Iterator[int]:
@@ -237,6 +258,8 @@ def _differences(text: str) -> bool:
     names: set[str] = set()
     fresh = places
     for _ in range(_ROUNDS if places else 0):
+        if any(_subtracts(one, two, text) for one, two in pairwise(sorted(places))):
+            return True
         bound = _bound(fresh, text, functions) - names
         if not bound:
             break
@@ -267,8 +290,8 @@ def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def _places(clues: tuple[_Clue, ...], text: str) -> Iterator[int]:
-    for word, pattern in clues:
+def _places(given: tuple[Clue, ...], text: str) -> Iterator[int]:
+    for word, pattern in given:
         if pattern is not None and word in text:
             yield from (found.start() for found in pattern.finditer(text))
         elif pattern is None:

@@ -12,6 +12,7 @@ its exit where the block ends.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
@@ -28,6 +29,7 @@ from perf_timing.lint.scopes import (
 
 _DEEPEST = 4
 _MOST_STEPS = 4000
+_REMEMBERED = 4096  # conditions; every call in a branch asks for the same
 _DECIDED = frozenset({r.WAIT, r.READ, r.CLOCK, r.BLOCKING})
 WAITS = frozenset({r.WAIT, r.READ, r.BLOCKING})
 
@@ -319,6 +321,7 @@ def _computes_on_host(text: str) -> bool:
     return _ON_HOST.search(text) is not None and _ON_DEVICE.search(text) is None
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def host_condition(text: str) -> bool:
     """A condition that holds only where there is no device; one part of an `and` is enough."""
     return any(_host_part(part.strip()) for part in re.split(r"\band\b", text))
@@ -337,6 +340,7 @@ def _host_part(text: str) -> bool:
     return other is not None and "cpu" not in tight and "mps" not in tight
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def device_condition(text: str) -> bool:
     """A condition that holds where there is a device, so that its else runs on the host."""
     text = squeeze(text)

@@ -55,7 +55,7 @@ def _portions(group: Sequence[tuple[int, Piece]]) -> Iterator[list[tuple[int, Pi
     portion: list[tuple[int, Piece]] = []
     size = 0
     for item in group:
-        code = sum(len(line) for line in item[1].unit.text.split("\n") if not line.isspace())
+        code = len(item[1].unit.code)
         if portion and size + code > _MAX_RUN_CHARACTERS:
             yield portion
             portion, size = [], 0

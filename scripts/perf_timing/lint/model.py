@@ -1,6 +1,7 @@
 """The values that the linter's parts hand to each other."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,16 @@ class Unit:
     def place(self, line: int) -> tuple[int | None, int]:
         """(cell or None, line) that the reader sees for 1-based `line` of `text`."""
         return self.places[line - 1] if self.places else (None, line)
+
+    @cached_property
+    def code(self) -> str:
+        """The text without blank lines: much of it may have been blanked."""
+        return without_blank_lines(self.text)
+
+
+def without_blank_lines(text: str) -> str:
+    """`text` without lines of nothing but space."""
+    return "\n".join([line for line in text.split("\n") if line and not line.isspace()])
 
 
 @dataclass(frozen=True)

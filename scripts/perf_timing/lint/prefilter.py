@@ -37,31 +37,43 @@ PYTHON_LOCAL = {
     "_device_properties": ("get_device_properties",),
     "lint-timing:": ("lint-timing:",),
 }
-CUDA_WORDS = (
-    *("cudaEvent", "hipEvent", "cuEvent", "CUDAEvent", "chrono", "nvtx", "roctx", "clock("),
-    *("lapsed", "gettimeofday", "clock_gettime", "omp_get_wtime", "Wtime", "sdkStartTimer"),
-    *("tart_timer", "tartTimer", "QueryPerformance", "GraphLaunch", "BeginCapture", "nvbench"),
-    *("benchmark::State",),
-    *("cudaDeviceProp", "hipDeviceProp", "DeviceGetAttribute", "GetDeviceProperties", "<<<"),
-    *("lint-timing:",),
-)
-_PYTHON_BYTES = tuple(
-    (key.encode("ascii"), tuple(word.encode("ascii") for word in words))
-    for key, words in (*PYTHON_MEASURING.items(), *PYTHON_LOCAL.items())
-)
-_CUDA_BYTES = tuple(word.encode("ascii") for word in CUDA_WORDS)
+CUDA_WORDS = {
+    "Event": ("cudaEvent", "hipEvent", "cuEvent", "CUDAEvent"),
+    "chrono": ("chrono",),
+    "nvtx": ("nvtx",),
+    "roctx": ("roctx",),
+    "clock": ("clock(", "clock_gettime"),
+    "lapsed": ("lapsed",),
+    "gettimeofday": ("gettimeofday",),
+    "wtime": ("omp_get_wtime",),
+    "Wtime": ("Wtime",),
+    "imer": ("sdkStartTimer", "tart_timer", "tartTimer"),
+    "QueryPerformance": ("QueryPerformance",),
+    "GraphLaunch": ("GraphLaunch",),
+    "BeginCapture": ("BeginCapture",),
+    "bench": ("nvbench", "benchmark::State"),
+    "DeviceProp": ("cudaDeviceProp", "hipDeviceProp", "GetDeviceProperties"),
+    "DeviceGetAttribute": ("DeviceGetAttribute",),
+    "<<<": ("<<<",),
+    "lint-timing:": ("lint-timing:",),
+}
+
+
+def _as_bytes(*tables: dict[str, tuple[str, ...]]) -> tuple[tuple[bytes, tuple[bytes, ...]], ...]:
+    return tuple(
+        (key.encode("ascii"), tuple(word.encode("ascii") for word in words))
+        for table in tables
+        for key, words in table.items()
+    )
+
+
+_BYTES = {"python": _as_bytes(PYTHON_MEASURING, PYTHON_LOCAL), "cuda": _as_bytes(CUDA_WORDS)}
 
 
 def may_match(data: bytes, language: str) -> bool:
     """Whether a file with these bytes (ASCII-compatible text) could hold anything to report."""
-    if language == "cuda":
-        return any(word in data for word in _CUDA_BYTES)
-    return _python_may_match(data)
-
-
-def _python_may_match(data: bytes) -> bool:
     # A loop: any() over a generator would cost half again as much.
-    for key, words in _PYTHON_BYTES:
+    for key, words in _BYTES[language]:
         if key in data:
             for word in words:
                 if word in data:

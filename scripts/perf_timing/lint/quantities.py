@@ -10,6 +10,7 @@ into the time of one, and only a reader may know which.
 import math
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from perf_timing.lint.facts import Node
 
@@ -145,6 +146,7 @@ def _amount(exponent: float, work: str) -> str:
     return f"units of 1e{round(exponent)} {what}"
 
 
+@lru_cache(maxsize=4096)
 def literal(text: str) -> Number | None:
     """The number that a literal of Python or C++ writes; None where it is none."""
     plain = text.replace("_", "").replace("'", "").rstrip("uUlLfFjJ")

@@ -6,6 +6,7 @@ A name decides where the code does not: `latency_ms` declares milliseconds, `num
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quantities import (
@@ -30,6 +31,7 @@ from perf_timing.lint.unit_labels import (
     work_of_name,
 )
 
+_REMEMBERED = 16_384  # names
 _CHOOSES = words(
     "unit units ms us ns sec secs second seconds msec usec millis micros nanos milliseconds "
     "microseconds nanoseconds scale fmt format precision resolution human readable"
@@ -51,9 +53,15 @@ _CHANGES = words(
 
 
 def key_of(node: Node) -> str:
-    return squeeze(node.text).replace("this->", "self.").replace("->", ".").lstrip("&*")
+    return _key(node.text)
 
 
+@lru_cache(maxsize=_REMEMBERED)
+def _key(text: str) -> str:
+    return squeeze(text).replace("this->", "self.").replace("->", ".").lstrip("&*")
+
+
+@lru_cache(maxsize=_REMEMBERED)
 def by_name(key: str) -> Value:
     """What a name alone says: a declared unit, an amount of work, or a factor that may convert."""
     label = label_of_name(key)

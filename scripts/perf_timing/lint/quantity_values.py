@@ -57,6 +57,7 @@ _EVALUATED = words(
     "number name attribute subscript unary cast await keyword pair tuple list comp cond compare"
     " binary assign named augassign call string"
 )
+_LAST_WORD = re.compile(r"\w+(?=\W*\Z)")
 SKIP = frozenset({"function", "class", "import", "global", "decorator", "macro", "include"})
 
 
@@ -603,6 +604,9 @@ def _shown(target: Node) -> str:
 
 
 def _reads(node: Node, key: str) -> bool:
+    word = _LAST_WORD.search(key)
+    if word and word[0] not in node.text:
+        return False
     return any(
         n.kind in ("name", "subscript", "attribute") and key_of(n) == key for n in node.walk()
     )
@@ -610,6 +614,8 @@ def _reads(node: Node, key: str) -> bool:
 
 def is_timed(value: Stored) -> bool:
     """Whether a value is a time or a rate, or holds one."""
+    if value is None or isinstance(value, (Number, Work)):
+        return False
     inner = value if isinstance(value, Suspect) else plain(value)
     if isinstance(inner, Several):
         return any(is_timed(item) for item in inner.items)

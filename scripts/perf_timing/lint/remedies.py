@@ -46,10 +46,10 @@ _CUDA = re.compile(r"\bcuda[A-Z]\w+\s*\(|cuda_runtime|<<<|\bcublas|\bcudnn|\bcud
 def fit(note: str, tree: Tree) -> str:
     """`note` for the file: scenarios that exist for it, or the wait of its own framework."""
     if tree.language == "cuda":
-        wait = _first(_CPP, tree.text)
-        cuda = bool(_CUDA.search(tree.text)) or not wait
+        wait = _first(_CPP, tree.code)
+        cuda = bool(_CUDA.search(tree.code)) or not wait
         return _with_scenarios(note, cpp=True) if cuda else _plain(note, wait)
-    foreign = _foreign(tree.text)
+    foreign = _foreign(tree.code)
     return _with_scenarios(note, cpp=False) if foreign is None else _plain(note, foreign)
 
 

@@ -90,7 +90,7 @@ _CPU_OBJECT = re.compile(r"^(self\.|\w+\.)?(CPU[A-Z]\w*|cpu_(?!count)\w+|\w+_cpu
 
 def _for_cpu(node: Node, callee: str) -> bool:
     """Whether a call is one of an object that works on the host, or an argument of such a call."""
-    if "cpu" not in node.tree.text and "CPU" not in node.tree.text:
+    if not node.tree.names_cpu:
         return False
     if _CPU_OBJECT.match(callee):
         return callee.rpartition(".")[2] in ("sync", "synchronize", "submit", "run", "infer")
@@ -127,20 +127,20 @@ class Roles:
         self.python = scopes.language == "python"
         self.libraries = set(
             re.findall(
-                r"\b(torch|cupy|jax|mlx|numba|triton|tensorflow|cutlass|flax)\b", scopes.tree.text
+                r"\b(torch|cupy|jax|mlx|numba|triton|tensorflow|cutlass|flax)\b", scopes.tree.code
             )
         )
         # When the calls of these return is not known here.
         self.foreign = self.python and not self.libraries - {"tensorflow"} and bool(
-            re.search(r"^\s*(import|from)\s+(tensorflow|keras|mxnet|paddle)\b", scopes.tree.text,
+            re.search(r"^\s*(import|from)\s+(tensorflow|keras|mxnet|paddle)\b", scopes.tree.code,
                       re.MULTILINE)
         )  # fmt: skip
         # PyTorch/XLA only notes what is to be done; nothing is queued where a call returns.
         self.foreign |= self.python and bool(
-            re.search(r"^\s*(import|from)\s+torch_xla\b", scopes.tree.text, re.MULTILINE)
-            and not re.search(r"\bcuda\b", scopes.tree.text)
+            re.search(r"^\s*(import|from)\s+torch_xla\b", scopes.tree.code, re.MULTILINE)
+            and not re.search(r"\bcuda\b", scopes.tree.code)
         )
-        self.evidence = mentions_device(scopes.tree.text, scopes.language)
+        self.evidence = mentions_device(scopes.tree.code, scopes.language)
         self._known: dict[int, frozenset[str]] = {}
         self._macros: dict[str, str] = {}
         if not self.python:

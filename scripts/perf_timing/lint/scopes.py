@@ -8,10 +8,11 @@ values that are assigned to it.
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from perf_timing.lint.facts import Node, Tree
 
+_REMEMBERED = 16_384  # short texts, of which each is asked for many times
 _LOOPS = frozenset({"for", "while", "comp"})
 
 
@@ -137,11 +138,13 @@ def parameter_name(text: str, cpp: bool) -> str:
     return found[1] if found else ""
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def squeeze(text: str) -> str:
     """`text` without white space: the key under which equal expressions compare equal."""
     return "".join(text.split())
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def last_segment(name: str) -> str:
     """`synchronize` of `torch.cuda.synchronize`, `now` of `std::chrono::steady_clock::now`."""
     name = name[name.rfind(".") + 1 :]

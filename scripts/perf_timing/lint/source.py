@@ -4,6 +4,7 @@ import codecs
 import os
 import re
 import stat
+import symtable
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -246,6 +247,8 @@ def parse_failure(text: str, *, notebook: bool = False) -> ParseFailure | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            if not notebook and _has_symbols(text):
+                return None
             try:
                 # Compiling takes half the time and memory of a tree of Python objects, but also
                 # refuses what parses, such as a return outside of a function.
@@ -261,6 +264,15 @@ def parse_failure(text: str, *, notebook: bool = False) -> ParseFailure | None:
     except (ValueError, OverflowError) as error:
         return ParseFailure(f"Python cannot parse it: {error}")
     return None
+
+
+def _has_symbols(text: str) -> bool:
+    """Whether Python parses a text and finds its names, which takes less time than to compile."""
+    try:
+        symtable.symtable(text, "<file>", "exec")
+    except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 # Syntax of Python 3.11 to 3.15 that an older one refuses, by the line on which it gives up.

@@ -6,6 +6,7 @@ Each function yields (node of the value, value, label) for values beside which a
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quantities import Value
@@ -29,7 +30,12 @@ _SAYS = words(
 
 def body_of(node: Node) -> str:
     """The characters of a string literal, without prefix and quotes, escapes resolved roughly."""
-    text = re.sub(r"^[A-Za-z0-9]*(?=[\"'])", "", node.text)
+    return _body(node.text)
+
+
+@lru_cache(maxsize=4096)
+def _body(literal: str) -> str:
+    text = re.sub(r"^[A-Za-z0-9]*(?=[\"'])", "", literal)
     for quote in ('"""', "'''", '"', "'"):
         if text.startswith(quote):
             text = text[len(quote) :].removesuffix(quote)

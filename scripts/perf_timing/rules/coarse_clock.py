@@ -76,9 +76,11 @@ DEFAULT = True
 SEVERITY = "info"
 FIX = "safe"
 LANGUAGES = ("python", "cuda")
-_COARSE = re.compile(
-    r"process_time|thread_time|time\.clock\b|\bclock\s*\(|CPUTIME_ID|GetTickCount|getrusage"
-    r"|\btime\s*\(\s*(NULL|nullptr|0|&)|int\(\s*time"
+_COARSE = evidence.clues(
+    *("process_time", "thread_time", "time.clock", "CPUTIME_ID", "GetTickCount", "getrusage"),
+    ("clock", r"clock\s*\("),
+    ("time", r"time\s*\(\s*(?:NULL|nullptr|0|&)"),
+    ("time", r"int\(\s*time"),
 )
 MESSAGE = "`{clock}` {why}; the work since line {start} runs on the device"
 NOTE = (
@@ -88,7 +90,7 @@ NOTE = (
 
 
 def _may_be_coarse(text: str, language: str) -> bool:
-    return evidence.measures(text, language) and _COARSE.search(text) is not None
+    return evidence.measures(text, language) and evidence.any_of(_COARSE, text)
 
 
 TRIGGER = _may_be_coarse

@@ -104,7 +104,7 @@ def check(source: SourceFile) -> Iterator[Report]:
 
 
 def _python(source: SourceFile, region: Region) -> Iterator[Report]:
-    if _MAKES_CURRENT.search(source.tree.text):
+    if _MAKES_CURRENT.search(source.tree.code):
         return
     work = [s for s in region.steps if s.works or r.BLOCKING in s.roles]
     waits = [s for s in region.steps if r.WAIT in s.roles and _names_no_device(source, s.node)]

@@ -19,12 +19,12 @@ Kinds of nodes, beside those that the YAML files name:
 import bisect
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 
 from perf_timing.lint.astgrep import Match, to_ascii
-from perf_timing.lint.model import Span
+from perf_timing.lint.model import Span, without_blank_lines
 
 FOLDER = Path(__file__).resolve().parent
 _TOKEN = {
@@ -53,6 +53,8 @@ _KEYWORDS = {
         " unsigned signed int float double long short char bool void".split()
     ),
 }
+# Of which no token consists; most gaps hold nothing else.
+_PUNCTUATION = " \t\n\r\f,:;()[]{}="
 _JUMPS = frozenset({"break", "continue", "pass"})
 # Of two nodes with the same extent, the one with the smaller rank is the parent.
 _RANK = {"block": 0, "decl": 1, "item": 1, "args": 1, "condition": 1, "type": 1}
@@ -138,6 +140,16 @@ class Tree:
         self._kinds: dict[str, list[Node]] = {}
         self.comment_starts: list[int] = []
 
+    @cached_property
+    def code(self) -> str:
+        """The text without blank lines, of which a blanked text is full: to search in."""
+        return without_blank_lines(self.text)
+
+    @cached_property
+    def names_cpu(self) -> bool:
+        """Whether the text holds the word CPU in one of its spellings."""
+        return "cpu" in self.text or "CPU" in self.text
+
     def nodes(self) -> list[Node]:
         """All nodes in the order of the source."""
         if self._nodes is None:
@@ -187,17 +199,18 @@ def build_tree(text: str, language: str, matches: Sequence[Match]) -> Tree:
     return tree
 
 
-def _nodes(tree: Tree, language: str, matches: Iterable[Match]) -> Iterator[Node]:
+def _nodes(tree: Tree, language: str, matches: Sequence[Match]) -> Iterator[Node]:
     prefix = f"{language}-"
+    # A rule of ours may be called python-...; only the kinds of the fact files are facts.
+    kinds = {match.rule_id for match in matches if match.rule_id.startswith(prefix)}
+    kind_of = {rule_id: rule_id[len(prefix) :] for rule_id in kinds}
     found = []
     for match in matches:
-        if match.rule_id.startswith(prefix):
-            kind = match.rule_id[len(prefix) :]
-            # A rule of ours may be called python-...; only the kinds of the fact files are facts.
-            if kind not in ("comment", "error"):
-                found.append(Node(kind, match.start, match.end, tree))
-            elif kind == "comment":
-                tree.comments.append(Node(kind, match.start, match.end, tree))
+        kind = kind_of.get(match.rule_id)
+        if kind == "comment":
+            tree.comments.append(Node(kind, match.start, match.end, tree))
+        elif kind is not None and kind != "error":
+            found.append(Node(kind, match.start, match.end, tree))
     found.sort(key=lambda n: (n.start, -n.end, _RANK.get(n.kind, 2)))
     return iter(found)
 
@@ -221,7 +234,7 @@ def _fill_gaps(node: Node, plain: str, language: str) -> None:
     position = node.start
     for child in (*given, None):
         end = child.start if child else node.end
-        if position < end:
+        if position < end and plain[position:end].strip(_PUNCTUATION):
             _tokens(node, plain, position, end, language, filled)
         if child:
             filled.append(child)
