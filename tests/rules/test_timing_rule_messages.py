@@ -236,8 +236,13 @@ bench(torch.nn.Linear(8, 8).cuda(), torch.randn(8, 8, device="cuda"))
         ("for _ in range(100):\n        torch.mm(x, x)", "", "what a full queue makes the host"),
         ("print(x.sum().item())\n    torch.mm(x, x)", "", "leaves out what is left of it then"),
         ("torch.mm(x, x)", "import triton\n", "compilation where the first call compiles"),
+        (
+            "load()\n    print(time.perf_counter() - t0)\n    torch.mm(x, x)",
+            "",
+            "leaves out what is left of it then",
+        ),
     ],
-    ids=["one call", "a loop", "a wait before the work", "a compiler"],
+    ids=["one call", "a loop", "a wait before the work", "a compiler", "an earlier reading"],
 )
 def test_the_message_says_what_the_figure_holds(body: str, imports: str, holds: str) -> None:
     code = imports + UNSYNCED.format(body=body)

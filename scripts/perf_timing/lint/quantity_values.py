@@ -167,6 +167,8 @@ class Values:
             return found
         if key in self._macros:
             return self._macros[key]
+        if self.cpp and (ratio := time_sources.PERIOD.search(node.text)):
+            return literal("1" if ratio[2] == "num" else time_sources.PERIODS.get(ratio[1], "1"))
         last = last_segment(key)
         if self.cpp and last in time_sources.FIELDS:
             return time(time_sources.FIELDS[last], node)

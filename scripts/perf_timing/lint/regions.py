@@ -557,7 +557,8 @@ class Regions:
         begin = re.match(r"on_(\w*?)_?(start|begin)$", names[0])
         finish = re.match(r"on_(\w*?)_?end$", names[1])
         if begin and finish and begin[1] == finish[1]:
-            return bool(re.search(r"batch|step|predict|validation|test", begin[1]))
+            # A whole validation is a phase of a training.
+            return bool(re.search(r"batch|step|predict|test", begin[1]))
         text = self.scopes.tree.text
         outer = [
             scope.parent.name if scope.parent and scope.parent.name else scope.name

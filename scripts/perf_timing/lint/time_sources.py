@@ -24,6 +24,9 @@ _MEASUREMENT = frozenset({"blocked_autorange", "adaptive_autorange"})
 # Attributes of torch profiler rows, in microseconds.
 PROFILER_ROW = re.compile(r"^(self_)?(cpu|cuda|device|xpu)_time(_total)?$")
 FIELDS = {"tv_sec": "s", "tv_usec": "us", "tv_nsec": "ns"}
+# The ratio of a duration's type to a second: microseconds::period::num, and ::den = 1,000,000.
+PERIOD = re.compile(r"\b(nano|micro|milli|)seconds::period::(num|den)$")
+PERIODS = {"nano": "1e9", "micro": "1e6", "milli": "1e3"}
 # The first argument of these is filled with milliseconds.
 FILLS_MS = re.compile(r"^(cuda|hip|cu|musa|mc)EventElapsedTime(_v2)?$")
 

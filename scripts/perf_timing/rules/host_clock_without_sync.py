@@ -68,7 +68,7 @@ from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
+from perf_timing.lint.flow import Step, exclusive
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import callee_text, last_segment, loops_around, squeeze, target_key
 
@@ -370,12 +370,22 @@ def _text(source: SourceFile, region: Region, left: Step) -> str:
     """What the figure holds: all but the tail, or the time to queue and perhaps to compile."""
     waited = any(s.waits and s.position < left.position for s in region.steps)
     unseen = r.OPAQUE in left.roles or _WAITS_UNSEEN.search(source.tree.text)
-    if waited or unseen or region.carried:
+    if waited or unseen or region.carried or _is_later_reading(source, region):
         return TAIL
     if region.kind == "clock" and (region.inner_loops(left.site) or _repeats(left)):
         return QUEUE
     jits = source.language == "python" and samples.JITS.search(source.tree.text)
     return COLD if jits and not samples.warmed(source, region) else MESSAGE
+
+
+def _is_later_reading(source: SourceFile, region: Region) -> bool:
+    """Whether an earlier reading of one straight run has the same start: the figure holds both."""
+    return any(
+        other.start is region.start
+        and other.end.end < region.end.start
+        and not exclusive(other.end, region.end)
+        for other in source.regions.all
+    )
 
 
 def _repeats(left: Step) -> bool:

@@ -70,6 +70,7 @@ from collections.abc import Iterator
 from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
+from perf_timing.lint.quotients import integer
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
     Scope,
@@ -275,6 +276,7 @@ def _mean_of_sum(source: SourceFile, region: Region, name: str, scope: Scope) ->
                 and node.children[1].kind != "string"
             )
             and not _is_scale(node.children[1])
+            and integer(source, node.children[1], scope) != 1  # constexpr int runs = 1
         ):
             return node
         if (
