@@ -153,7 +153,8 @@ def waits() -> Iterator[Break]:
     for scenario, form, before, indent in ENDS:
         hidden = f"{indent}hidden = not spun.query()\n" if scenario == "simple-event" else ""
         if form == FULL:
-            hidden = f"{indent}_queue_tail()\n{indent}hidden = not opened.query()\n"
+            tail = f"{indent}_queue_tail()\n" if scenario == "simple-event" else ""
+            hidden = f"{tail}{indent}hidden = not opened.query()\n"
         wait = f"{indent}end.synchronize()\n"
         if scenario == "detailed-event":
             hidden, wait = "", "    ends[-1].synchronize()\n" if form == FULL else wait.lstrip()
