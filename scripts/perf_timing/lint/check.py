@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perf_timing.lint import astgrep, declared, engine, evidence, facts, purpose, remedies
+from perf_timing.lint import astgrep, declared, engine, evidence, facts, nesting, purpose, remedies
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.catalog import Pattern, Rule
 from perf_timing.lint.consulted import Consulted, consulting
@@ -55,6 +55,8 @@ def check(
         if any(rule.check for rule in chosen) and len(unit.code) > MAX_ENGINE_CHARACTERS:
             size = f"{MAX_ENGINE_CHARACTERS / 1e6:g} MB"
             unchecked.append((unit, f"more than {size} of its code has a part in timing"))
+        elif chosen and unit.language == "cuda" and nesting.too_deep(unit.code):
+            unchecked.append((unit, f"its code is nested deeper than {nesting.DEEPEST} levels"))
         elif chosen:
             wanted.append((unit, chosen))
     helpers = engine.Helpers(frozenset(sync_helpers), frozenset(gpu_helpers))
