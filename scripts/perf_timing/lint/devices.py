@@ -25,6 +25,7 @@ DEVICE, HOST, UNKNOWN = "device", "host", "unknown"
 _ON_DEVICE = re.compile(r"cuda|gpu|xpu|mps|hpu|npu|hip|\bmusa\b", re.IGNORECASE)
 _ARRAY_MODULES = re.compile(r"^(cupy|cupyx|jax|jnp|mlx|cp|mx)(\.|$)")
 _DEPTH = 7
+RPC = "torch.distributed.rpc"
 # Attributes of a tensor that the host knows.
 _ABOUT = (".shape", ".ndim", ".dtype", ".nbytes", ".itemsize", ".is_cuda", ".requires_grad")
 
@@ -55,6 +56,8 @@ _REMARKS = re.compile(
 )
 # Calls that make a record of settings.
 _SETTINGS = re.compile(r"(?i:config|options|settings|arguments)$|(?<![a-z])[Aa]rgs$|[Pp]arams$")
+# Classes whose objects, by their names, stand for what another process does.
+_ELSEWHERE = re.compile(r"([sS]ubprocess|Process(?!or|ing)|Remote|Rpc|RPC)\w*$|Client$")
 # What a variable called device is given, and what makes that a device of the host.
 _BOUND = re.compile(r"\bdevice\b\s*(?::[^=\n]+)?=(?!=)\s*([^\n]*)")
 _STATED = re.compile(r"^[ \t]*device\s*(?::[^=\n]+)?=(?!=)\s*([^\n]*[^\s,])$", re.MULTILINE)
@@ -103,6 +106,10 @@ class Devices:
         self.default = DEVICE if re.search(
             r"set_default_device\(\s*[\"'](cuda|xpu|mps)|set_default_tensor_type\(.*cuda"
             r"|torch\.device\([\"']cuda[^)]*\)\s*:", text) else HOST  # fmt: skip
+        # Without a map of devices, torch.distributed.rpc carries tensors of the host only.
+        self.host_rpc = "device_map" not in text and any(
+            full.startswith(RPC) for full in scopes.imports.values()
+        )
 
     def of(self, node: Node, scope: Scope, depth: int = 0) -> str:
         """DEVICE, HOST or UNKNOWN for the value of `node` in `scope`."""
@@ -234,6 +241,8 @@ class Devices:
             return HOST
         if self._makes_text(node, callee, short):
             return HOST
+        if self.host_rpc and (full.startswith(RPC) or short in ("to_here", "local_value")):
+            return HOST
         if short == "to":
             return self._to(node, scope, depth)
         if short in _NUMBERS:
@@ -244,7 +253,8 @@ class Devices:
             return HOST
         device = keyword(node, "device")
         if device is not None:
-            settings = _SETTINGS.search(short)  # which say where others are to compute
+            # Settings say where others are to compute.
+            settings = _SETTINGS.search(short) or _ELSEWHERE.search(short)
             return HOST if settings else self.device_argument(device, scope, depth)
         if words.FACTORY.match(short) and full.startswith("torch."):
             if short.endswith("_like") or short in ("as_tensor", "asarray"):
@@ -291,6 +301,8 @@ class Devices:
         operands = [o for o in operands if o != HOST] or operands[:1]
         if DEVICE in operands:
             return DEVICE
+        if self.host_rpc and short == "wait" and operands == [HOST]:
+            return HOST  # what comes back to a future
         if receiver == HOST and short in words.HOST_METHODS | {"astype"}:
             return HOST  # x.numpy().reshape(a, b), whatever a is
         if full.startswith("torch.nn.") and re.match(r"[A-Z]", last_segment(full)):

@@ -55,6 +55,11 @@ class Step:
         return r.WORK in self.roles
 
 
+# A function that is called at each step, by the name of the parameter; and what draws a picture.
+_CALLBACK = re.compile(r"\w*(callback|hook)\w*\s*=|on_(?!gpu|device)\w+\s*=")
+_DRAWS = re.compile(r"(render|imshow|imwrite|savefig)$")
+
+
 class Flow:
     """Steps of scopes; remembers them."""
 
@@ -127,8 +132,31 @@ class Flow:
             found = frozenset() if _makes_kernel(function) else frozenset({r.WORK})
         if function is not None and any("cuda.reduce" in d.text for d in function.decorators):
             found = frozenset({r.BLOCKING, r.COPY})
+        if r.WORK in found and self._is_watched(node, scope, depth):
+            found = (found - {r.WORK, r.LIKELY}) | {r.BLOCKING}
         if found:
             yield Step(node, node, found, node.end)
+
+    def _is_watched(self, node: Node, scope: Scope, depth: int) -> bool:
+        """Whether a call is given a function of the file that looks at each of its steps.
+
+        rollout(policy, callback=render): what waits or draws is called again and again.
+        """
+        if node.kind != "call" or self.scopes.language == "cuda":
+            return False
+        given = (k for c in node.children if c.kind == "args" for k in c.children)
+        for argument in given:
+            if argument.kind == "keyword" and _CALLBACK.match(argument.text):
+                function = self.scopes.callable_value(argument.children[-1], scope)
+                if function is not None and self._looks(function, depth):
+                    return True
+        return False
+
+    def _looks(self, function: Scope, depth: int) -> bool:
+        if any(step.waits for step in self.steps(function, depth + 1)):
+            return True
+        calls = (n for n in function.nodes if n.kind == "call")
+        return any(_DRAWS.match(last_segment(callee_text(call))) for call in calls)
 
     def _may_wait(self, node: Node, scope: Scope) -> bool:
         """Whether a variable that is called may hold a wait: sync = torch.cuda.synchronize."""

@@ -10,7 +10,7 @@ import re
 from functools import cached_property
 
 from perf_timing.lint import vocabulary as words
-from perf_timing.lint.devices import DEVICE, HOST, UNKNOWN, Devices, is_dtype, mentions_device
+from perf_timing.lint.devices import DEVICE, HOST, RPC, UNKNOWN, Devices, is_dtype, mentions_device
 from perf_timing.lint.facts import Node
 from perf_timing.lint.scopes import (
     Scope,
@@ -66,6 +66,12 @@ _PHASE = re.compile(
     r"|experiments?|benchmarks?|suite)(_\w+)?$|main$|main_\w+$|train$|fit$|do_train\w*$"
     r"|prepare_for_\w+$"
 )
+# A trainer of a framework: its runs end with losses and metrics on the host.
+_TRAINER = re.compile(
+    r"(^|[._])trainer(_\w+|\d+)?\.(fit|train|evaluate|validate|test|predict)$", re.I
+)
+# Libraries of RAPIDS whose functions wait before they return, unless they are given a handle.
+_WAITS_ITSELF = re.compile(r"(cuvs|pylibraft|cuml)\.")
 # What searches for, or calibrates, another form of a model: minutes of work, read again and again.
 _TUNES = re.compile(r"(^|_)(quanti[sz]e|calibrate|ptq|gptq|awq|prune|sparsify|distill)(_|$)")
 # A variable that holds a model, and functions that run one which they are given.
@@ -234,6 +240,8 @@ class Roles:
             return {READ, JOIN}
         if words.JOIN_NAME.search(short):
             return {READ, JOIN}  # manager.offload_try_wait(), onboard_wait(handle)
+        if full == f"{RPC}.rpc_sync" or (short == "to_here" and "." in callee):
+            return {READ, JOIN}  # it returns when the other process has answered
         if short == "get" and "." in callee and not positional(node):
             return {READ} if "cupy" in self.libraries else {READ, JOIN}
         if words.OBJECT_COLLECTIVE.search(short):
@@ -516,7 +524,13 @@ class Roles:
             return {WORK}
         if short == "copy_" and keyword(node, "non_blocking") is not None:
             return {WORK, COPY}
-        return self._by_operands(node, callee, full, short, scope, function)
+        if _TRAINER.search(callee):
+            return {BLOCKING, PHASE} if self.evidence else set()
+        found = self._by_operands(node, callee, full, short, scope, function)
+        if WORK in found and _WAITS_ITSELF.match(full):
+            handed = keyword(node, "resources") or keyword(node, "handle")
+            return {WORK} if handed is not None else {BLOCKING}
+        return found
 
     def _is_pipeline(self, node: Node, callee: str, scope: Scope) -> bool:
         """Whether a pipeline of diffusers or transformers is called, whose results are on the host.

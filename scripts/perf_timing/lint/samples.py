@@ -853,6 +853,28 @@ def never_used(source: SourceFile, region: Region) -> bool:
 
 
 @remembered
+def is_copy_stage(source: SourceFile, region: Region) -> bool:
+    """Whether a stage of a C++ program, told apart from that of its kernels, only copies.
+
+    The readings follow each other: one ends a stage and starts the next. What is to be said about
+    such a breakdown of one run is said at the kernels.
+    """
+    if source.language != "cuda" or region.sample_loops or not _only_copies(region):
+        return False
+    return any(
+        other.scope is region.scope
+        and (other.start is region.end or region.start is other.end)
+        and any(s.works and r.COPY not in s.roles for s in other.steps)
+        for other in source.regions.all
+        if other is not region and other.kind == region.kind
+    )
+
+
+def _only_copies(region: Region) -> bool:
+    return all(r.COPY in s.roles for s in works(region))
+
+
+@remembered
 def only_asserted(source: SourceFile, region: Region) -> bool:
     """Whether a test compares the samples one by one, so that there is no figure."""
     value = fate(source, region)

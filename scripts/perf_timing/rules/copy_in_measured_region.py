@@ -11,7 +11,8 @@ kernel that the figure is named after may be a few per cent of it.
 
 ## Known problems
 End-to-end times include copies on purpose; a name such as total, end to end or "to host" is taken
-for that.
+for that, and so is an interval in which other readings give the copies, or the kernels, a figure of
+their own. A few bytes that the host reads and uses before the clock stops belong to the algorithm.
 
 ## Example
 ```cuda
@@ -59,9 +60,19 @@ from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
 from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, positional
+from perf_timing.lint.scopes import (
+    Scope,
+    base_name,
+    call_args,
+    callee_text,
+    last_segment,
+    positional,
+    split_top,
+    squeeze,
+)
 
 CODE = "TIM204"
 LABEL = "COPY-IN-TIMED"
@@ -117,8 +128,55 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     words = source.intent(region)
     if not kernels or _END_TO_END.search(words):
         return False
+    if _told_apart(source, region, step) or _is_needed(source, region, step):
+        return False
     if step.helpers and not re.search(r"kernel|comput", words, re.IGNORECASE):
         return False  # a whole computation on the device, as its caller sees it
     return bool(
         re.search(r"kernel|\bop\b|compute|gemm|matmul|gpu time|flop", words, re.IGNORECASE)
     ) or any(kernel and kernel.lower() in words.lower() for kernel in kernels)
+
+
+def _told_apart(source: SourceFile, region: Region, step: Step) -> bool:
+    """Whether readings inside the region give the copy, or all that is launched, its own figure."""
+    inside = [
+        other
+        for other in source.regions.all
+        if other is not region
+        and other.scope is region.scope
+        and other.kind in ("clock", "event")
+        and region.start.start <= other.start.start
+        and other.end.end <= region.end.end
+        and (other.start, other.end) != (region.start, region.end)
+    ]
+    if any(other.holds(step.site) for other in inside):
+        return True
+    launches = [s.site for s in region.steps if s.node.kind == "launch"]
+    return all(any(other.holds(site) for other in inside) for site in launches)
+
+
+_FEW = re.compile(r"(?:(\d+)\*)?sizeof\(([\w:]+)\)(?:\*(\d+))?;?$")
+_MOST_MEMBERS = 16
+
+
+def _is_needed(source: SourceFile, region: Region, step: Step) -> bool:
+    """Whether the host reads a few bytes that it uses before the region ends."""
+    arguments = call_args(step.node)
+    given = split_top(arguments.text[1:-1]) if arguments is not None else []
+    scope = source.scopes.scope_of(step.node)
+    if len(given) < 3 or not _is_few(source, squeeze(given[2]), step.node, scope):
+        return False
+    end = region.end.start if scope is region.scope else scope.node.end
+    uses = source.uses(base_name(given[0]), scope)
+    return any(step.node.end < use.start and use.end <= end for use in uses)
+
+
+def _is_few(source: SourceFile, size: str, at: Node, scope: Scope) -> bool:
+    """Whether a number of bytes is that of some members: sizeof(float), or a name for it."""
+    if size.isidentifier():
+        values = [v for t, v in source.scopes.assignments(size, scope) if t.end <= at.start]
+        size = squeeze(source.statement(values[-1]).text.partition("=")[2]) if values else ""
+    found = _FEW.match(size)
+    if found is None or re.search(rf"\b{re.escape(found[2])}\s*\[", source.tree.text):
+        return False
+    return int(found[1] or 1) * int(found[3] or 1) <= _MOST_MEMBERS

@@ -170,7 +170,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         and region.scope.parent.name
     ):
         return False  # a decorator for any function
-    if samples.kept_running(source, region):
+    if samples.kept_running(source, region) or samples.is_copy_stage(source, region):
         return False
     if samples.means_first(source, region) or _replays(source, region):
         return False

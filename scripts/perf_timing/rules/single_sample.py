@@ -12,7 +12,7 @@ sample has no spread, so no reader can tell a difference from noise.
 Runs of whole trainings and of compile or load phases are left out, and so are functions that the
 file calls in a loop; passes over a data set, web pages and services, examples that save what they
 made, engines that serve many requests at once, tests that assert on results and print a time beside
-them, and "done in" lines of a program are too.
+them, "done in" lines of a program, and copies that are a stage beside that of the kernels are too.
 
 ## Example
 ```python
@@ -120,7 +120,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if all(r.REPLAY in s.roles for s in steps) and _unrolled(source):
         return False
-    if samples.means_first(source, region):
+    if samples.means_first(source, region) or samples.is_copy_stage(source, region):
         return False
     if source.flow.host_only(region.end, region.scope) or samples.host_time_meant(source, region):
         return False
