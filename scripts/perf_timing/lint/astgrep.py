@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from perf_timing._cli import UserError
+from perf_timing.lint.launch_arguments import without_directives
 
 SUFFIX = {"python": ".py", "cuda": ".cpp"}
 OLDEST = (0, 51)
@@ -128,7 +129,7 @@ def _run(sources: Sequence[Source], documents: str) -> list[Scan] | None:
         rules.write_text(documents, encoding="utf-8")
         for number, source in enumerate(sources):
             name = f"{number:06d}{SUFFIX[source.language]}"
-            (root / name).write_bytes(to_ascii(source.text).encode("ascii"))
+            (root / name).write_bytes(to_ascii(_readable(source)).encode("ascii"))
         command = [executable(), "scan", "--rule", str(rules), "--json=stream"]
         command += ["--inspect", "entity"]
         for kind in ("hidden", "dot", "exclude", "global", "parent", "vcs"):
@@ -144,6 +145,10 @@ def _run(sources: Sequence[Source], documents: str) -> list[Scan] | None:
     if status not in (0, 1) or matches is None:
         return None
     return _collect(matches, stderr)
+
+
+def _readable(source: Source) -> str:
+    return without_directives(source.text) if source.language == "cuda" else source.text
 
 
 def _output(

@@ -209,6 +209,10 @@ class SourceFile:
                 names.append(callee_text(node))
             if node.kind in ("block", "module", "function"):
                 break
+        if region.kind == "clock" and region.delta.kind == "call" and self.language == "cuda":
+            written = self.regions.differences(region.delta)
+            outer = [p for use in written for p in self.statement(use).walk()]
+            names += [target_key(p.children[0]) for p in outer if p.kind in ("assign", "augassign")]
         statement = self.statement(region.delta)
         if not names and statement.kind == "call" and statement.end - statement.start < 120:
             # self.add(WRITE_SECONDS, time.time() - start): the key says what it is.

@@ -184,10 +184,13 @@ class Flow:
         owner = next((s for s in scope.enclosing() if name in s.parameters), None)
         if owner is None or (self.scopes.assignments(name, scope) and owner is not scope):
             return None
+        if self.scopes.language == "cuda" and _is_data(owner.parameter_text(name)):
+            return None
         values = self.passed(owner, name)
         choices = [self._choice(value, node, depth) for value in values]
         known = [choice for choice in choices if choice is not None]
-        best = max(known, key=leftover) if known else []
+        # Of two that leave nothing, the one of which more is known.
+        best = max(known, key=lambda steps: (leftover(steps), len(steps))) if known else []
         if best or (values and all(self._host_callable(value) for value in values)):
             return best
         found = self.roles.of(node, scope)
@@ -317,6 +320,16 @@ class Flow:
             c.children[0].text for c in owner.children if c.kind == "elif" and c.children
         ]
         return any(device_condition(text) for text in conditions)
+
+
+# Types that hold data: view(row, column) is a member of them and no call of a function.
+_HOLDS_DATA = re.compile(r"(span|view|matrix|vector|tensor|array|accessor)\w*\b", re.IGNORECASE)
+
+
+def _is_data(parameter: str) -> bool:
+    """Whether a parameter of C++ is declared as data, and not as a function or of any type."""
+    kind = re.sub(r"\w+\s*$", "", parameter)
+    return bool(_HOLDS_DATA.search(kind)) and not re.search(r"function\b|\(", kind)
 
 
 def _says_wait(function: Scope) -> bool:

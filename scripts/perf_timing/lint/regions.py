@@ -152,6 +152,8 @@ class Pair:
     end_names: frozenset[str]
 
 
+# What a function is called that takes the difference of two times.
+_SUBTRACTS = re.compile(r"sub(?!mit|mul|st)|diff|elapsed|interval|duration|delta", re.IGNORECASE)
 _HARNESS_LIKE = re.compile(r"bench|autorange|profile|measure|time|repeat|report|cupti")
 
 
@@ -355,7 +357,42 @@ class Regions:
                     start = self.clock_of(node.children[1], scope) if end is not None else None
                     if start is not None and end is not None and not self._is_deadline(node):
                         found.append((node, start, end, scope))
+                elif node.kind == "call" and (pair := self._handed_readings(node, scope)):
+                    found.append((node, *pair, scope))
         return found
+
+    def _handed_readings(self, call: Node, scope: Scope) -> tuple[Node, Node] | None:
+        """The two readings that a C++ function is given to subtract: tvsub(&end, &start, &took).
+
+        They are the variables that gettimeofday() and its like have filled in the scope before; the
+        later of them is the end, in whatever order the function wants them.
+        """
+        if not self._fillers or not _SUBTRACTS.search(last_segment(callee_text(call))):
+            return None
+        keys = dict.fromkeys(base_name(argument.text) for argument in positional(call))
+        filled = [self._filled(key, call, scope) for key in keys if key in self._fillers]
+        readings = sorted((c for c in filled if c and c.end <= call.start), key=lambda c: c.start)
+        if len(readings) != 2 or self._is_deadline(call):
+            return None
+        return readings[0], readings[1]
+
+    def differences(self, call: Node) -> list[Node]:
+        """Where the difference is used that a call has written: took.tv_sec, up to the next one."""
+        scope = self.scopes.scope_of(call)
+        names = {base_name(argument.text) for argument in positional(call)[2:]}
+        again = (
+            c.start
+            for c in self.scopes.calls_by_name.get(last_segment(callee_text(call)), [])
+            if c.start > call.start and self.scopes.scope_of(c) is scope
+        )
+        until = min(again, default=scope.node.end)
+        return [
+            node
+            for name, nodes in scope.names.items()
+            if name.partition(".")[0] in names
+            for node in nodes
+            if call.end < node.start < until
+        ]
 
     def _is_deadline(self, delta: Node) -> bool:
         """Whether the difference is only compared: a time limit and not a measurement."""

@@ -83,6 +83,8 @@ def fate(source: SourceFile, region: Region) -> Fate:
         found.printed += [s.node for s in _stopwatch_output(source, region)]
     elif region.kind == "event" and source.language == "cuda":
         todo = _outputs(source, region.delta, scope)
+    elif region.delta.kind == "call" and source.language == "cuda":
+        todo += source.regions.differences(region.delta)
     seen: set[int] = set()
     while todo and len(seen) < 60:
         node = todo.pop()
@@ -856,14 +858,13 @@ def never_used(source: SourceFile, region: Region) -> bool:
 def is_copy_stage(source: SourceFile, region: Region) -> bool:
     """Whether a stage of a C++ program, told apart from that of its kernels, only copies.
 
-    The readings follow each other: one ends a stage and starts the next. What is to be said about
-    such a breakdown of one run is said at the kernels.
+    What is to be said about such a breakdown of one run is said at the kernels.
     """
     if source.language != "cuda" or region.sample_loops or not _only_copies(region):
         return False
     return any(
         other.scope is region.scope
-        and (other.start is region.end or region.start is other.end)
+        and (region.end.end <= other.start.end or other.end.end <= region.start.end)
         and any(s.works and r.COPY not in s.roles for s in other.steps)
         for other in source.regions.all
         if other is not region and other.kind == region.kind

@@ -45,16 +45,25 @@ class Scope:
     @cached_property
     def parameters(self) -> tuple[str, ...]:
         """Names of the parameters in order, `self` and `cls` left out."""
+        cpp = self.node.tree.language == "cuda"
+        names = [parameter_name(part, cpp) for part in self._declared]
+        return tuple(name for name in names if name and name not in ("self", "cls"))
+
+    @cached_property
+    def _declared(self) -> tuple[str, ...]:
+        """The text of each parameter."""
         holder: Node | None = self.node
         if self.node.kind == "function":
             holder = next((n for n in self.node.walk() if n.kind == "declarator"), self.node)
         params = next((n for n in holder.walk() if n.kind == "params"), None) if holder else None
         if params is None or self.node.kind == "module":
             return ()
-        cpp = self.node.tree.language == "cuda"
-        text = re.sub(r"//.*|/\*.*?\*/" if cpp else r"#.*", "", params.text)
-        names = [parameter_name(part, cpp) for part in split_top(text.strip("()"))]
-        return tuple(name for name in names if name and name not in ("self", "cls"))
+        comment = r"//.*|/\*.*?\*/" if self.node.tree.language == "cuda" else r"#.*"
+        return tuple(split_top(re.sub(comment, "", params.text).strip("()")))
+
+    def parameter_text(self, name: str) -> str:
+        """How a function of C++ declares the parameter `name`, or ""."""
+        return next((part for part in self._declared if parameter_name(part, True) == name), "")
 
     @cached_property
     def is_kernel(self) -> bool:
@@ -415,8 +424,10 @@ class Scopes:
         return None
 
     def _returned_closure(self, value: Node, key: str, scope: Scope) -> Scope | None:
-        """`run = make_run(x)`: the function that is defined in make_run, which returns it."""
+        """The function that make() returns after `run = make(x)`, or that of `run = [&] {...}`."""
         made = self.definition(value, key, scope)
+        if made is not None and made.kind == "lambda":
+            return self.by_node.get(id(made))
         maker = (
             self.called_function(made, scope) if made is not None and made.kind == "call" else None
         )

@@ -1,0 +1,34 @@
+"""Directives among the arguments of a launch are blanked for the grammar, and nothing else is."""
+
+import pytest
+from perf_timing.lint.launch_arguments import without_directives
+
+LAUNCH = "f<<<1, 1>>>(x,\n#if A\n  (int*)\n#endif\n  y);\nwait();\n"
+
+
+def test_directives_among_the_arguments_become_spaces() -> None:
+    found = without_directives(LAUNCH)
+    assert found == LAUNCH.replace("#if A", "     ").replace("#endif", "      ")
+
+
+def test_a_directive_of_several_lines_goes_as_a_whole() -> None:
+    text = "f<<<1, 1>>>(x\n# if A && \\\n   B\n, y\n# endif\n);\n"
+    found = without_directives(text)
+    assert "#" not in found and "B" not in found
+    assert len(found) == len(text) and found.count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("#if A\nf<<<1, 1>>>(x);\n#endif\n", id="around a launch"),
+        pytest.param("f<<<1, 1>>>(\n#if A\n x);\n#else\n y);\n#endif\n", id="branches that close"),
+        pytest.param(
+            "f<<<1, 1>>>(x, '#', \"\\n#if\" /*\n#if A\n*/);\n", id="in texts and comments"
+        ),
+        pytest.param("g(x,\n#if A\n y,\n#endif\n z);\n", id="among the arguments of a call"),
+        pytest.param("f<<<1, 1>>>(x,\n#if A\n", id="in a list that does not end"),
+    ],
+)
+def test_directives_elsewhere_stay(text: str) -> None:
+    assert without_directives(text) == text
