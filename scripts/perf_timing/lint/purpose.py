@@ -37,7 +37,12 @@ def is_measuring(source: "SourceFile", node: "Node") -> bool:
     unit = source.unit
     if unit.language != "python" or unit.places or _is_about_time(unit.text):
         return True
-    names = list(_places(unit.path))
+    return is_named_so(source, node)
+
+
+def is_named_so(source: "SourceFile", node: "Node") -> bool:
+    """Whether the file, its folder, a function or a class around `node` speaks of measuring."""
+    names = list(_places(source.unit.path))
     for scope in source.scopes.scope_of(node).enclosing():
         names += [scope.name, scope.class_name]
     return any(_NAMES.search(name) for name in names)

@@ -63,7 +63,7 @@ print("median", times[50], "ms, p95", times[95], "ms")
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import repairs, samples
+from perf_timing.lint import purpose, repairs, samples
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
@@ -211,6 +211,8 @@ def _opaque(source: SourceFile, region: Region) -> Step | None:
             found = None
     if found is None or not source.evidence or _is_decorator(region):
         return None
+    if source.language == "cuda" and not purpose.is_named_so(source, region.end):
+        return None  # a callback of a library: what it does is anybody's guess
     loops = region.sample_loops[:1] + region.inner_loops(found.site)[:1]
     lines = {found.site.line, found.site.line - 1, *(loop.line for loop in loops)}
     notes = [c.text for c in source.tree.comments if c.line in lines]
