@@ -119,7 +119,7 @@ def _judge_group(
 
 def _failure_elsewhere(piece: Piece) -> ParseFailure | None:
     """Why the rest of a Python file cannot be parsed, of which the unit is only a part."""
-    if piece.shown is None or piece.unit.places:
+    if piece.shown is None or piece.unit.places or piece.unit.language != "python":
         return None
     return parse_failure(piece.shown)
 

@@ -803,7 +803,7 @@ class Roles:
             found = self._runtime(vendor, node)
             if found:
                 return found
-        if words.CPP_ANY_WAIT.search(short):
+        if words.CPP_ANY_WAIT.search(short) or short == "glFinish":
             return {WAIT}
         if words.COLLECTIVE_CPP.match(short):
             return {WORK}

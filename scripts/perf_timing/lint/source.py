@@ -168,7 +168,11 @@ def _fill(document: Document) -> None:
     whole = plain_lines(text)
     if target.kind != "python":
         if wanted:
-            document.pieces.append(Piece(Unit(target.shown, target.kind, whole)))
+            from perf_timing.lint.macros import as_statements
+
+            part = as_statements(whole)
+            shown = None if part is whole else whole
+            document.pieces.append(Piece(Unit(target.shown, target.kind, part), shown=shown))
         return
     part, failure = _parsed_part(whole, wanted, target.named)
     if wanted or failure:

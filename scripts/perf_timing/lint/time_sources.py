@@ -39,13 +39,17 @@ _MAY_TIME = (
     *("tv_nsec", "Wtime", "omp_get_wtime", "TimerValue", "GetTickCount", "CurrentTimeNanos"),
 )
 _CPP_MAY_TIME = re.compile(r"\bchrono\b|\bclock\s*\(")
+# Helpers of other files whose name says that they read a clock in seconds.
+_SECONDS_NOW = re.compile(r"\b(cpu_?|my)?[sS]econds?\s*\(\s*\)")
 
 
 def may_time(text: str, language: str) -> bool:
     """Whether anything in the text may have a known unit of time."""
     if any(word in text for word in _MAY_TIME):
         return True
-    return ("chrono" in text or "clock" in text) and _CPP_MAY_TIME.search(text) is not None
+    if ("chrono" in text or "clock" in text) and _CPP_MAY_TIME.search(text) is not None:
+        return True
+    return language == "cuda" and "econd" in text and _SECONDS_NOW.search(text) is not None
 
 
 _PERIOD = {
@@ -91,6 +95,8 @@ def _of_cpp_call(last: str, full: str, call: Node) -> Value:
         return time("ns", call, "point")
     if last in _BY_LAST_NAME:
         return time(_BY_LAST_NAME[last], call)
+    if _SECONDS_NOW.fullmatch(" ".join(call.text.split())):
+        return time("s", call)
     return None
 
 

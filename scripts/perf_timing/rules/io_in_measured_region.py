@@ -90,6 +90,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             or region.hooked
             or region.timer
             or region.cumulative
+            or (source.language == "cuda" and region.wraps_measurement)
         ):
             continue
         if samples.means_first(source, region) or samples.is_program(source, region):
@@ -110,6 +111,8 @@ def check(source: SourceFile) -> Iterator[Report]:
 
 def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     if step.helpers or step.position >= region.end.start or _for_debugging(step.site):
+        return False
+    if source.language == "cuda" and _shows_a_part(source, region, step):
         return False
     loops = [loop for loop in region.inner_loops(step.site) if loop.kind != "comp"]
     if loops:
@@ -132,6 +135,22 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     if step.position < first and region.kind != "event":
         return False  # a clock is read after the print; an event pair holds the idle device
     return not any(region.inner_loops(s.site) and s.waits for s in region.steps)
+
+
+def _shows_a_part(source: SourceFile, region: Region, step: Step) -> bool:
+    """Whether the figure of a part of the region is written: the whole is a total beside it.
+
+    In Python such a line may read from the device, which costs more than the writing.
+    """
+    return any(
+        any(node is step.site for node in samples.fate(source, other).printed)
+        for other in source.regions.all
+        if other is not region
+        and other.scope is region.scope
+        and other.timer is None
+        and region.holds(other.start)
+        and region.holds(other.end)
+    )
 
 
 def _epochs(region: Region) -> bool:

@@ -277,6 +277,7 @@ def _mean_of_sum(source: SourceFile, region: Region, name: str, scope: Scope) ->
             )
             and not _is_scale(node.children[1])
             and integer(source, node.children[1], scope) != 1  # constexpr int runs = 1
+            and not _TIME.search(squeeze(node.children[1].text))
         ):
             return node
         if (
@@ -286,6 +287,10 @@ def _mean_of_sum(source: SourceFile, region: Region, name: str, scope: Scope) ->
         ) and squeeze(node.children[0].text) == name:
             return node
     return None
+
+
+# Over another time, a sum of times is a ratio of two totals.
+_TIME = re.compile(r"(?<!num_)(?<!n_)(time|elapsed|duration|seconds|sec)$", re.IGNORECASE)
 
 
 def _is_scale(node: Node) -> bool:
