@@ -194,6 +194,8 @@ class Flow:
         if best or (values and all(self._host_callable(value) for value in values)):
             return best
         found = self.roles.of(node, scope)
+        if not found and _SAYS.search(name):
+            return []  # print_fn("starting"), log(...): what is passed in writes
         return [Step(node, node, found or frozenset({r.OPAQUE}), node.end)]
 
     def _host_callable(self, value: Node | Scope) -> bool:
@@ -330,6 +332,9 @@ def _is_data(parameter: str) -> bool:
     """Whether a parameter of C++ is declared as data, and not as a function or of any type."""
     kind = re.sub(r"\w+\s*$", "", parameter)
     return bool(_HOLDS_DATA.search(kind)) and not re.search(r"function\b|\(", kind)
+
+
+_SAYS = re.compile(r"(^|_)(print|log|logger|echo|report|emit|notify|warn|debug|info)(_|$)")
 
 
 def _says_wait(function: Scope) -> bool:

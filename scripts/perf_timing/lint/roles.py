@@ -74,6 +74,7 @@ _TRAINER = re.compile(
 _WAITS_ITSELF = re.compile(r"(cuvs|pylibraft|cuml)\.")
 # What searches for, or calibrates, another form of a model: minutes of work, read again and again.
 _TUNES = re.compile(r"(^|_)(quanti[sz]e|calibrate|ptq|gptq|awq|prune|sparsify|distill)(_|$)")
+_EVALUATES = re.compile(r"(eval|evaluate|validate|validation_loop)(_(?!mode)\w+)?$")
 # A variable that holds a model, and functions that run one which they are given.
 _A_MODEL = re.compile(
     r"^(\w+\.)*(\w*model(_(?!in|out|arg|kw|data|loss|pred|batch|feat|tensor|state)\w+)?|net|network|module|unet|vae|\w*transformer|\w*(en|de)coder"
@@ -662,8 +663,11 @@ class Roles:
         receiver = self._callee_device(node, function, full, scope)
         if self.evidence and _TUNES.search(short) and self._is_about_model(node, head):
             return {BLOCKING, PHASE}  # a search or a calibration reads its results
-        if DEVICE in operands and receiver != DEVICE and self._only_model(node, scope, short):
-            return set()
+        if DEVICE in operands and receiver != DEVICE:
+            if _EVALUATES.match(short) and self._has_model(node):
+                return {READ}  # metrics or texts come back
+            if self._only_model(node, scope, short):
+                return set()
         if DEVICE in operands or receiver == DEVICE:
             return {WORK}
         if full.startswith("torch.") and "(" not in full:  # not torch.tensor([4]).to(dtype)
@@ -680,9 +684,7 @@ class Roles:
             )
         ):
             return set()
-        if re.match(
-            r"(eval|evaluate|validate|validation_loop)(_(?!mode)\w+)?$", short
-        ) and positional(node):
+        if _EVALUATES.match(short) and positional(node):
             return {READ}  # metrics come back as numbers
         if words.NOT_MODEL.search(callee):
             return set()
@@ -708,6 +710,11 @@ class Roles:
         return any(
             _A_MODEL.search(squeeze(n)) for n in (head, *(a.text for a in positional(node)[:1]))
         )
+
+    def _has_model(self, node: Node) -> bool:
+        """Whether an argument is a model, by its name."""
+        given = [*positional(node), *(k.children[-1] for k in self._keywords(node) if k.children)]
+        return any(_A_MODEL.search(squeeze(a.text)) for a in given)
 
     def _only_model(self, node: Node, scope: Scope, short: str) -> bool:
         """Whether all that a function gets of the device is a model that it does not run.

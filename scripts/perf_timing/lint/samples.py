@@ -1065,6 +1065,19 @@ def is_phase(region: Region) -> bool:
     )
 
 
+_LOADS = re.compile(
+    r"(^|[._])(get|load|build|create|make|init|initiali[sz]e|setup|restore)_(\w+_)?"
+    r"(model|pipe|pipeline|network|net|engine|checkpoint|ckpt|weights|adapter|processor)s?$"
+)
+
+
+@remembered
+def loads_model(source: SourceFile, region: Region) -> bool:
+    """Whether all that runs is a function of the file that makes a model, as its name says."""
+    sites = {callee_text(s.site) if s.site.kind == "call" else "" for s in works(region)}
+    return source.language == "python" and bool(sites) and all(map(_LOADS.search, sites))
+
+
 def compiles(step: Step) -> bool:
     """Whether code is compiled right here; torch.compile and jax.jit only promise to."""
     lazy = r"(torch\.compile|jax\.jit|^jit)$"

@@ -228,7 +228,7 @@ def _is_whole(source: SourceFile, region: Region, left: Step) -> bool:
     """
     if samples.is_program(source, region) or any(samples.compiles(s) for s in region.steps):
         return True
-    if _full_cycle(source, region):
+    if _full_cycle(source, region) or samples.loads_model(source, region):
         return True
     if (
         any(r.CLOCK in s.roles for s in source.flow.steps(left.helpers[0]))

@@ -180,6 +180,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if source.language == "python" and samples.is_phase(region):
         return False
+    if samples.loads_model(source, region):
+        return False
     if source.language == "cuda" and convergence.runs_to_tolerance(region):
         return False
     if samples.is_progress(source, region) or samples.serves(source):

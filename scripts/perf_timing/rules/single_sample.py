@@ -126,6 +126,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.is_progress(source, region) or samples.serves(source):
         return False
+    if samples.loads_model(source, region):
+        return False
     if samples.serves_requests(source, region) or samples.answers_user(source, region):
         return False
     if samples.makes_product(source, region) or _checks_results(source, region):
