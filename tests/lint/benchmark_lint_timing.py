@@ -1,10 +1,11 @@
 """How long the linter takes: `python tests/lint/benchmark_lint_timing.py --tree CHECKOUT`.
 
 Prints the time of one file, of a whole tree beside `ruff check` with its default rules, of 1, 4 and
-16 copies of a part of it, and the largest memory. Runs are interleaved, each in a cold process with
-a warm disk, and the median counts: of the wall time, and of the processor time of all processes,
-which other work on the machine disturbs least. Give `--torchfix COMMAND` to compare with that too,
-on a part of the tree.
+16 copies of a part of it, and the largest memory; all without a cache, and of the tree also a
+second time, with what is remembered of it. Runs are interleaved, each in a cold process with a warm
+disk, and the median counts: of the wall time, and of the processor time of all processes, which
+other work on the machine disturbs least. Give `--torchfix COMMAND` to compare with that too, on a
+part of the tree.
 """
 
 import argparse
@@ -22,8 +23,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-_BYTECODE = tempfile.TemporaryDirectory()
-LINT = [sys.executable, "-m", "perf_timing.lint"]
+_KEPT = tempfile.TemporaryDirectory()
+_REMEMBERING = [sys.executable, "-m", "perf_timing.lint"]
+LINT = [*_REMEMBERING, "--no-cache"]
 
 _BENCH = """\
 import time
@@ -54,9 +56,10 @@ class Cost(NamedTuple):
 
 
 def _environment() -> dict[str, str]:
-    """As after an installation: bytecode is there, outside the tree that is measured."""
+    """As after an installation: bytecode is there. It and what is remembered lie apart."""
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYTHONPATH": str(SCRIPTS), "PYTHONPYCACHEPREFIX": _BYTECODE.name}
+    kept |= {"PYTHONPYCACHEPREFIX": f"{_KEPT.name}/bytecode", "XDG_CACHE_HOME": _KEPT.name}
+    return {**kept, "PYTHONPATH": str(SCRIPTS)}
 
 
 def run(command: Sequence[str]) -> Cost:
@@ -138,15 +141,20 @@ def whole_tree(tree: Path, ruff: str | None, repeat: int) -> None:
     files = [path for path in tree.rglob("*.py") if path.is_file()]
     lines = sum(path.read_bytes().count(b"\n") for path in files)
     commands = [[*LINT, "--isolated", str(tree)], [*LINT, "--isolated", "--jobs", "1", str(tree)]]
+    commands.append([*_REMEMBERING, "--isolated", str(tree)])
     if ruff:
         commands.append([ruff, "check", "--no-cache", "--isolated", "-q", str(tree)])
-    lint, single, *others = interleaved(commands, repeat)
+    lint, single, again, *others = interleaved(commands, repeat)
     print(f"{tree.name}: {len(files)} Python files, {lines} lines")
-    print(f"  lint-timing {lint}; in one process {single}")
+    print(f"  lint-timing {lint}; in one process {single}; again with its cache {again}")
     for other in others:
-        ratio = f"{lint.wall_s / other.wall_s:.1f} on the wall"
-        print(f"  ruff check {other}; {ratio}, {lint.cpu_s / other.cpu_s:.1f} of processors")
+        print(f"  ruff check {other}; of that {_ratio(lint, other)}; again {_ratio(again, other)}")
     print(f"  largest memory {peak_mb(commands[0]):.0f} MB")
+
+
+def _ratio(one: Cost, other: Cost) -> str:
+    wall, cpu = one.wall_s / other.wall_s, one.cpu_s / other.cpu_s
+    return f"{wall:.2f} on the wall, {cpu:.2f} of processors"
 
 
 def scaling(tree: Path, folder: Path, repeat: int) -> None:
