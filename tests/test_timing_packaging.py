@@ -313,10 +313,11 @@ def test_a_launcher_without_its_dependencies_says_so_in_one_line(
     skill: Path, work: Path, tmp_path: Path, command: str
 ) -> None:
     arguments = {"render-timing": "cuda-graph", "lint-timing": "slow_clock.py"}
-    # -S leaves out site-packages; with the empty PATH there is no ast-grep either.
+    # -S leaves out site-packages; with the empty PATH there is no ast-grep either, and the empty
+    # cache folder holds no answer that needs none of them.
     done = run(
         sys.executable, "-S", launcher(skill, command), arguments.get(command, "train.py"),
-        cwd=work, PATH=str(tmp_path),
+        cwd=work, PATH=str(tmp_path), XDG_CACHE_HOME=str(tmp_path),
     )  # fmt: skip
     assert done.returncode == 2, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
