@@ -251,6 +251,40 @@ def test_the_message_says_what_the_figure_holds(body: str, imports: str, holds: 
     assert "inject-timing" not in finding.note
 
 
+def test_many_steps_of_a_training_are_more_than_their_launches() -> None:
+    body = "for _ in range(9):\n        for _ in range(14):\n            model(x).backward()"
+    (finding,) = reported("host-clock-without-sync", UNSYNCED.format(body=body))
+    assert "leaves out what is left of it then" in finding.message
+
+
+STAGES = """\
+void stages() {{
+  double t0 = get_time();
+  {work};
+  double t1 = get_time();
+  cudaMemcpy(h, x, n, cudaMemcpyDeviceToHost);
+  double t2 = get_time();
+  printf("%f s compute, %f s copy", t1 - t0, t2 - t1);
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "holds"),
+    [
+        ("scale<<<1, 256>>>(x)", "launch time, and the figure that ends on line 6 holds it"),
+        ("sort_all(d_x, n)", "leaves out what is left of it then, and the figure that ends on"),
+        ("reduce_and_scale(x)", "leaves out what is left of it then, and the figure that ends"),
+    ],
+    ids=["a launch", "a function of another file", "a helper that waits and launches"],
+)
+def test_the_next_stage_is_said_to_hold_what_one_left(work: str, holds: str) -> None:
+    helper = "void reduce_and_scale(float *x) { cudaDeviceSynchronize(); f<<<1, 1>>>(x); }\n"
+    code = STAGES.format(work=work) + helper
+    (finding,) = reported("host-clock-without-sync", code, "cuda")
+    assert holds in finding.message
+
+
 def costs(code: str, language: str = "python") -> str:
     (finding,) = reported("missing-warmup", code, language)
     return finding.message.partition("(")[2].partition(")")[0]

@@ -72,6 +72,39 @@ def runs_to_tolerance(region: Region) -> bool:
     return False
 
 
+_MANY_STEPS = 1000
+
+
+def takes_many_steps(region: Region) -> bool:
+    """Whether a C++ region is a simulation: one loop of a thousand steps or more, of some kernels.
+
+    What the first launch costs is lost in the run time of such a program.
+    """
+    works = [s for s in region.steps if s.works]
+    loops = region.inner_loops(works[0].site)[-1:] if works else []
+    kernels = {s.node.children[0].text for s in works if s.node.kind == "launch"}
+    return any(
+        len(kernels) > 1
+        and _count(loop) >= _MANY_STEPS
+        and all(loop.start <= s.site.start < loop.end for s in works)
+        for loop in loops
+    )
+
+
+def _count(loop: Node) -> int:
+    """How often a loop runs, by the number or the constant that its header counts to; else 0."""
+    body = loop_body(loop)
+    header = loop.tree.text[loop.start : body.start] if body is not None else ""
+    limit = re.search(r"<=?\s*(\w+)\s*;", header)
+    if loop.kind != "for" or limit is None:
+        return 0
+    name = limit[1]
+    stated = [name] if name.isdigit() else re.findall(
+        rf"(?:#\s*define\s+{name}|\bconst(?:expr)?\s+(?:\w+\s+)+{name}\s*=)\s*\(?(\d+)\b", loop.tree.text
+    )  # fmt: skip
+    return int(stated[0]) if len(stated) == 1 else 0
+
+
 def _compares(wait: Step, loop: Node) -> bool:
     """Whether the loop goes on as long as a result of the work is above or below some number."""
     known = _told_after(wait, loop)

@@ -512,7 +512,9 @@ class Roles:
             and re.search(r"opt|scaler|engine|adam|sgd", callee, re.IGNORECASE)
             and not re.search(r"sched", callee)
         ):
-            return {WORK} if self.evidence else set()
+            # GradScaler.step() reads whether a gradient is infinite, and then lets the step go.
+            reads = {BLOCKING} if re.search(r"scaler\d*\.step$", callee) else set()
+            return {WORK} | reads if self.evidence else set()
         if (short in words.BLOCKING_NAMES and "." in callee) or full.endswith("session.run"):
             return {BLOCKING} if self.evidence else set()
         if short == "forward" and "." in callee and self._is_executorch:

@@ -60,6 +60,7 @@ print("median", times[50], "ms, p95", times[95], "ms")
 ```
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -94,6 +95,7 @@ COLD = (
     "{clock} on line {end} is read while the work queued on line {work} may still run;"
     " the figure is launch time, and compilation where the first call compiles"
 )
+NEXT = ", and the figure that ends on line {end} holds it"
 TRAINING_NOTE = (
     "Wait for the device before the clock is read, or let events on the stream mark the step;"
     " inject-timing puts such marks into a training loop."
@@ -228,7 +230,9 @@ def _is_whole(source: SourceFile, region: Region, left: Step) -> bool:
     """
     if samples.is_program(source, region) or any(samples.compiles(s) for s in region.steps):
         return True
-    if _full_cycle(source, region) or samples.loads_model(source, region):
+    if samples.loads_model(source, region):
+        return True
+    if _full_cycle(source, region) or _read_now_and_then(region):
         return True
     if (
         any(r.CLOCK in s.roles for s in source.flow.steps(left.helpers[0]))
@@ -286,6 +290,20 @@ def _full_cycle(source: SourceFile, region: Region) -> bool:
         return False  # the host may run ahead by all the steps
     gap = source.flow.between(region.scope, region.end.end, region.start.start)
     return not any(s.works or s.waits for s in gap)
+
+
+def _read_now_and_then(region: Region) -> bool:
+    """Whether a loop that waits in each iteration is timed over many of them, as for a log.
+
+    Only the tail of the last of them can be missing.
+    """
+    loop = next(iter(loops_around(region.end)), None)
+    if not region.carried or loop is None or not samples.rare(region.end, loop):
+        return False
+    return any(
+        s.waits and loop.start < s.site.start < loop.end and not samples.rare(s.site, loop)
+        for s in region.steps
+    )
 
 
 def _wait_is_added(source: SourceFile, region: Region) -> bool:
@@ -354,6 +372,9 @@ def _report(source: SourceFile, region: Region, left: Step) -> Report:
     message = _text(source, region, left).format(
         clock=clock, end=region.report.line, work=left.site.line
     )
+    later = [g for g in source.regions.all if g.start is region.report and g.end is not g.start]
+    if any(s.waits for g in later[:1] for s in g.steps):
+        message += NEXT.format(end=later[0].end.line)
     trains = samples.is_training(region) and re.search(r"\bbackward\b", source.tree.text)
     return Report(
         region.report,
@@ -370,9 +391,13 @@ _WAITS_UNSEEN = re.compile(r"^\s*(import|from)\s+(taichi|mlx|executorch)\b", re.
 
 def _text(source: SourceFile, region: Region, left: Step) -> str:
     """What the figure holds: all but the tail, or the time to queue and perhaps to compile."""
-    waited = any(s.waits and s.position < left.position for s in region.steps)
+    before = itertools.takewhile(lambda step: step is not left, region.steps)
     unseen = r.OPAQUE in left.roles or _WAITS_UNSEEN.search(source.tree.text)
-    if waited or unseen or region.carried or _is_later_reading(source, region):
+    # A function of another file: what it waits for inside is not known.
+    unseen = unseen or (source.language == "cuda" and r.LIKELY in left.roles)
+    if any(s.waits for s in before) or unseen or region.carried or _trains_on(region):
+        return TAIL
+    if _is_later_reading(source, region):
         return TAIL
     if region.kind == "clock" and (region.inner_loops(left.site) or _repeats(left)):
         return QUEUE
@@ -387,6 +412,13 @@ def _is_later_reading(source: SourceFile, region: Region) -> bool:
         and other.end.end < region.end.start
         and not exclusive(other.end, region.end)
         for other in source.regions.all
+    )
+
+
+def _trains_on(region: Region) -> bool:
+    """Whether many steps of a training are measured: each fills the queue, so the host waits."""
+    return samples.is_training(region) and any(
+        s.works and len(region.inner_loops(s.site)) > 1 for s in region.steps
     )
 
 

@@ -182,7 +182,9 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.loads_model(source, region):
         return False
-    if source.language == "cuda" and convergence.runs_to_tolerance(region):
+    if source.language == "cuda" and (
+        convergence.runs_to_tolerance(region) or convergence.takes_many_steps(region)
+    ):
         return False
     if samples.is_progress(source, region) or samples.serves(source):
         return False
