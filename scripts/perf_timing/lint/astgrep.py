@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from perf_timing._cli import UserError
-from perf_timing.lint.launch_arguments import without_directives
+from perf_timing.lint.launches import readable_launches
 
 SUFFIX = {"python": ".py", "cuda": ".cpp"}
 OLDEST = (0, 51)
@@ -69,6 +69,11 @@ def to_ascii(text: str) -> str:
     if text.isascii() and "\0" not in text:
         return text
     return re.sub(r"[^\x01-\x7f]", lambda m: "X" if m[0].isalnum() else _plain(m[0]), text)
+
+
+def readable(language: str, text: str) -> str:
+    """`text` as the grammar of its language can read it; every offset stays what it was."""
+    return readable_launches(text) if language == "cuda" else text
 
 
 def _plain(character: str) -> str:
@@ -129,7 +134,9 @@ def _run(sources: Sequence[Source], documents: str) -> list[Scan] | None:
         rules.write_text(documents, encoding="utf-8")
         for number, source in enumerate(sources):
             name = f"{number:06d}{SUFFIX[source.language]}"
-            (root / name).write_bytes(to_ascii(_readable(source)).encode("ascii"))
+            (root / name).write_bytes(
+                to_ascii(readable(source.language, source.text)).encode("ascii")
+            )
         command = [executable(), "scan", "--rule", str(rules), "--json=stream"]
         command += ["--inspect", "entity"]
         for kind in ("hidden", "dot", "exclude", "global", "parent", "vcs"):
@@ -145,10 +152,6 @@ def _run(sources: Sequence[Source], documents: str) -> list[Scan] | None:
     if status not in (0, 1) or matches is None:
         return None
     return _collect(matches, stderr)
-
-
-def _readable(source: Source) -> str:
-    return without_directives(source.text) if source.language == "cuda" else source.text
 
 
 def _output(

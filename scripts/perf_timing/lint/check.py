@@ -145,7 +145,8 @@ def _check_unit(
     checks = [rule for rule in rules if rule.check]
     if not checks:
         return
-    tree = facts.build_tree(unit.text, unit.language, scan.matches)
+    text = astgrep.readable(unit.language, unit.text)
+    tree = facts.build_tree(text, unit.language, scan.matches)
     source = engine.SourceFile(unit, tree, helpers)
     for rule in checks:
         assert rule.check is not None

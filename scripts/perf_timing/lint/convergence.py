@@ -98,10 +98,9 @@ def _count(loop: Node) -> int:
     limit = re.search(r"<=?\s*(\w+)\s*;", header)
     if loop.kind != "for" or limit is None:
         return 0
-    name = limit[1]
-    stated = [name] if name.isdigit() else re.findall(
-        rf"(?:#\s*define\s+{name}|\bconst(?:expr)?\s+(?:\w+\s+)+{name}\s*=)\s*\(?(\d+)\b", loop.tree.text
-    )  # fmt: skip
+    name, constant = limit[1], r"\bconst(?:expr)?\s+(?:\w+\s+)+"
+    given = rf"(?:#\s*define\s+{name}|{constant}{name}\s*=)\s*\(?(\d+)\b"
+    stated = [name] if name.isdigit() else re.findall(given, loop.tree.text)
     return int(stated[0]) if len(stated) == 1 else 0
 
 

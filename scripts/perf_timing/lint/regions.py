@@ -364,17 +364,27 @@ class Regions:
     def _handed_readings(self, call: Node, scope: Scope) -> tuple[Node, Node] | None:
         """The two readings that a C++ function is given to subtract: tvsub(&end, &start, &took).
 
-        They are the variables that gettimeofday() and its like have filled in the scope before; the
-        later of them is the end, in whatever order the function wants them.
+        They are variables that gettimeofday() and its like have filled in the scope before, or that
+        hold what a clock returned; the later is the end, in whatever order the function wants them.
         """
-        if not self._fillers or not _SUBTRACTS.search(last_segment(callee_text(call))):
+        if self.scopes.language != "cuda" or not _SUBTRACTS.search(last_segment(callee_text(call))):
             return None
-        keys = dict.fromkeys(base_name(argument.text) for argument in positional(call))
-        filled = [self._filled(key, call, scope) for key in keys if key in self._fillers]
-        readings = sorted((c for c in filled if c and c.end <= call.start), key=lambda c: c.start)
-        if len(readings) != 2 or self._is_deadline(call):
+        given = {base_name(argument.text): argument for argument in positional(call)}
+        read = [self._reading(name, argument, scope) for name, argument in given.items()]
+        known = {id(c): c for c in read if c is not None and c.end <= call.start}
+        if len(known) != 2 or self._is_deadline(call):
             return None
-        return readings[0], readings[1]
+        start, end = sorted(known.values(), key=lambda c: c.start)
+        return start, end
+
+    def _reading(self, name: str, argument: Node, scope: Scope) -> Node | None:
+        """The reading in `scope` whose value an argument has, or None."""
+        if name in self._fillers:
+            return self._filled(name, argument, scope)
+        if argument.kind != "name" or self.scopes.definition(argument, name, scope) is None:
+            return None
+        found = self.clock_of(argument, scope)
+        return found if found is not None and self.scopes.scope_of(found) is scope else None
 
     def differences(self, call: Node) -> list[Node]:
         """Where the difference is used that a call has written: took.tv_sec, up to the next one."""

@@ -392,7 +392,7 @@ _WAITS_UNSEEN = re.compile(r"^\s*(import|from)\s+(taichi|mlx|executorch)\b", re.
 def _text(source: SourceFile, region: Region, left: Step) -> str:
     """What the figure holds: all but the tail, or the time to queue and perhaps to compile."""
     before = itertools.takewhile(lambda step: step is not left, region.steps)
-    unseen = r.OPAQUE in left.roles or _WAITS_UNSEEN.search(source.tree.text)
+    unseen = r.OPAQUE in left.roles or bool(_WAITS_UNSEEN.search(source.tree.text))
     # A function of another file: what it waits for inside is not known.
     unseen = unseen or (source.language == "cuda" and r.LIKELY in left.roles)
     if any(s.waits for s in before) or unseen or region.carried or _trains_on(region):

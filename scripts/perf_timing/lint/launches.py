@@ -1,12 +1,14 @@
-"""Blanks the preprocessor's lines among the arguments of a launch, which the grammar cannot read.
+"""Writes launches as the grammar can read them, at the offsets that they have.
 
 A launch with `#if` among its arguments is parsed as something else, and what stands behind it, such
 as the wait, is lost with it. Where the directives of one argument list belong together, their lines
-become spaces, so that offsets stay what they were; the arguments of all branches are then read.
+become spaces; the arguments of all branches are then read. `<< <` and `>> >`, which some formatters
+make of the brackets of a launch, are closed up.
 """
 
 import re
 
+_APART = re.compile(r"(?<=\w)(\s*)<<[ \t]*<([^;{}<>]{1,400})>>[ \t]*>(?=\s*\()")
 _OPENS = re.compile(r">>>\s*\(")
 _MOST_CHARACTERS = 8000  # of one argument list
 _TOKEN = re.compile(
@@ -16,7 +18,18 @@ _TOKEN = re.compile(
 )
 
 
-def without_directives(text: str) -> str:
+def readable_launches(text: str) -> str:
+    """`text` with its launches as the grammar reads them; every offset stays what it was."""
+    return _without_directives(_APART.sub(_closed_up, text) if "<< <" in text else text)
+
+
+def _closed_up(found: re.Match[str]) -> str:
+    """The brackets of a launch without spaces in them, and spaces where the text was longer."""
+    launch = f"{found[1]}<<<{found[2]}"
+    return launch + " " * (len(found[0]) - len(launch) - 3) + ">>>"
+
+
+def _without_directives(text: str) -> str:
     """`text` with the lines of directives among the arguments of its launches blanked."""
     if "<<<" not in text or "#" not in text:
         return text

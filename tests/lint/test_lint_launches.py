@@ -1,19 +1,19 @@
-"""Directives among the arguments of a launch are blanked for the grammar, and nothing else is."""
+"""Launches are written for the grammar: without directives inside, and with closed brackets."""
 
 import pytest
-from perf_timing.lint.launch_arguments import without_directives
+from perf_timing.lint.launches import readable_launches
 
 LAUNCH = "f<<<1, 1>>>(x,\n#if A\n  (int*)\n#endif\n  y);\nwait();\n"
 
 
 def test_directives_among_the_arguments_become_spaces() -> None:
-    found = without_directives(LAUNCH)
+    found = readable_launches(LAUNCH)
     assert found == LAUNCH.replace("#if A", "     ").replace("#endif", "      ")
 
 
 def test_a_directive_of_several_lines_goes_as_a_whole() -> None:
     text = "f<<<1, 1>>>(x\n# if A && \\\n   B\n, y\n# endif\n);\n"
-    found = without_directives(text)
+    found = readable_launches(text)
     assert "#" not in found and "B" not in found
     assert len(found) == len(text) and found.count("\n") == text.count("\n")
 
@@ -31,4 +31,22 @@ def test_a_directive_of_several_lines_goes_as_a_whole() -> None:
     ],
 )
 def test_directives_elsewhere_stay(text: str) -> None:
-    assert without_directives(text) == text
+    assert readable_launches(text) == text
+
+
+def test_brackets_with_spaces_in_them_are_closed_up() -> None:
+    text = "f << < 1, 256 >> > (x, y);\nstd::cout << a << b;\n"
+    found = readable_launches(text)
+    assert found == "f <<< 1, 256   >>> (x, y);\nstd::cout << a << b;\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('f<<<1, 256>>>(x); cout << "<< <";', id="closed already"),
+        pytest.param("std::map<int, std::vector<std::pair<int, int>> >(x << < y);", id="templates"),
+        pytest.param("x << < a; b >> > (c);", id="two statements"),
+    ],
+)
+def test_brackets_of_no_launch_stay(text: str) -> None:
+    assert readable_launches(text) == text
