@@ -886,6 +886,7 @@ class Roles:
             "::" in callee
             or "." in callee
             or "->" in callee
+            or re.match(r"cl[A-Z]", callee)  # OpenCL, whose queues are not judged
             or re.search(
                 r"^P?MPI_|_cast$|check|print|free|alloc|init|copy|compare|verify|create|destroy|setup"
                 r"|descr|handle|buffer_?size|^(dim3|min|max"
