@@ -166,18 +166,21 @@ def _fill(document: Document) -> None:
         return
     wanted = may_match(text.encode("utf-8", "replace"), target.kind)
     whole = plain_lines(text)
-    if target.kind != "python":
-        if wanted:
-            from perf_timing.lint.macros import as_statements
-
-            part = as_statements(whole)
-            shown = None if part is whole else whole
-            document.pieces.append(Piece(Unit(target.shown, target.kind, part), shown=shown))
-        return
-    part, failure = _parsed_part(whole, wanted, target.named)
+    if target.kind == "python":
+        part, failure = _parsed_part(whole, wanted, target.named)
+    else:
+        part, failure = _living_part(whole) if wanted else whole, None
     if wanted or failure:
         unit = Unit(target.shown, target.kind, part)
         document.pieces.append(Piece(unit, failure=failure, shown=None if part is whole else whole))
+
+
+def _living_part(whole: str) -> str:
+    """A C++ file without what its preprocessor leaves out whatever it is told."""
+    from perf_timing.lint.macros import as_statements
+    from perf_timing.lint.preprocessor import without_dead_branches
+
+    return as_statements(without_dead_branches(whole))
 
 
 def _parsed_part(whole: str, wanted: bool, named: bool) -> tuple[str, ParseFailure | None]:

@@ -1,0 +1,56 @@
+"""Blanks what the C++ preprocessor always leaves out: `#if 0`, and the `#else` of `#if 1`.
+
+Every character that goes becomes a space and every line end stays, so that lines, columns and
+offsets are those of the file. The directives themselves stay. Conditions that a compiler may be
+given another value for are not judged: all their branches are read.
+"""
+
+import re
+
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b([^\n]*)", re.MULTILINE)
+_QUICK = re.compile(r"#[ \t]*(?:el)?if[ \t(]*(?:0|1|true|false)\b")
+_FALSE = re.compile(r"\(*\s*(?:0|false)\s*\)*\s*(?:$|&&)")
+_TRUE = re.compile(r"\(*\s*(?:1|true)\s*\)*\s*(?:$|\|\|)")
+_COMMENT = re.compile(r"//.*|/\*.*?(?:\*/|$)")
+
+
+def without_dead_branches(text: str) -> str:
+    """`text` with the branches blanked that no compiler reads."""
+    if not _QUICK.search(text):
+        return text
+    pieces, position = [], 0
+    for start, end in _dead(text):
+        dead = text[start:end]
+        if dead.count("/*") == dead.count("*/"):  # else a comment begins or ends in it
+            pieces += [text[position:start], re.sub(r"[^\r\n]", " ", dead)]
+            position = end
+    return "".join([*pieces, text[position:]])
+
+
+def _dead(text: str) -> list[tuple[int, int]]:
+    """The spans of the dead branches, in order; those inside of another are not told apart."""
+    found: list[tuple[int, int]] = []
+    # For each open #if: whether a branch before is sure to be taken; where a dead branch began.
+    taken: list[bool] = []
+    since: list[int | None] = []
+    for line in _DIRECTIVE.finditer(text):
+        word, condition = line[1], _COMMENT.sub("", line[2]).strip()
+        if word.startswith("if"):
+            taken.append(False)
+            since.append(None)
+        elif not taken:
+            continue  # it belongs to no #if of this text
+        elif since[-1] is not None:
+            if not any(start is not None for start in since[:-1]):
+                found.append((since[-1], line.start()))
+            since[-1] = None
+        if word == "endif":
+            taken.pop()
+            since.pop()
+            continue
+        judged = word in ("if", "elif")
+        if taken[-1] or (judged and _FALSE.match(condition)):
+            since[-1] = line.end()
+        elif judged and _TRUE.match(condition):
+            taken[-1] = True
+    return found

@@ -1,0 +1,83 @@
+"""Branches of the preprocessor that no compiler reads are not read by the linter either."""
+
+import pytest
+from lint.lint_command import Lint, Project
+from perf_timing.lint.preprocessor import without_dead_branches
+
+LIVING = {
+    "a branch that a macro decides": "#if USE_HIP\na\n#else\nb\n#endif\n",
+    "#ifdef": "#ifdef X\na\n#else\nb\n#endif\n",
+    "#if 10": "#if 10\na\n#endif\n#if 0x1\nb\n#endif\n",
+    "one of two conditions": "#if 0 || X\na\n#else\nb\n#endif\n#if 1 && X\na\n#else\nb\n#endif\n",
+    "a comment that begins in a dead branch": "#if 0\n/* a\n#endif\n*/\nb\n",
+    "an #else without an #if": "a\n#else\nb\n#endif\n",
+    "an #if without an end": "#if 0\na\nb\n",
+}
+DEAD = {
+    "#if 0": ("#if 0\na\n#endif\nb\n", "#if 0\n \n#endif\nb\n"),
+    "#if 0 with #else": ("#if 0\na\n#else\nb\n#endif\n", "#if 0\n \n#else\nb\n#endif\n"),
+    "the #else of #if 1": (
+        "#if 1 // on\na\n#else\nb\n#endif\n",
+        "#if 1 // on\na\n#else\n \n#endif\n",
+    ),
+    "in parentheses": ("# if (0) /* off */\na\n# endif\n", "# if (0) /* off */\n \n# endif\n"),
+    "#elif 0": (
+        "#if X\na\n#elif 0\nb\n#else\nc\n#endif\n",
+        "#if X\na\n#elif 0\n \n#else\nc\n#endif\n",
+    ),
+    "all after #elif 1": (
+        "#if X\na\n#elif 1\nb\n#elif Y\nc\n#else\nd\n#endif\n",
+        "#if X\na\n#elif 1\nb\n#elif Y\n \n#else\n \n#endif\n",
+    ),
+    "a branch in a dead branch": (
+        "#if 0\n#if X\na\n#else\nb\n#endif\nc\n#else\nd\n#endif\n",
+        "#if 0\n     \n \n     \n \n      \n \n#else\nd\n#endif\n",
+    ),
+    "a dead branch in a branch": (
+        "#ifdef X\n#if 0\na\n#endif\nb\n#else\nc\n#endif\n",
+        "#ifdef X\n#if 0\n \n#endif\nb\n#else\nc\n#endif\n",
+    ),
+    "0 && X, with line ends of Windows": (
+        "#if 0 && X\r\na\r\n#endif\r\n",
+        "#if 0 && X\r\n \r\n#endif\r\n",
+    ),
+}
+PROGRAM = """\
+#include <chrono>
+void run(float *x, int n) {{
+  auto t0 = std::chrono::steady_clock::now();
+  scale<<<n / 256, 256>>>(x, n);
+{wait}
+  auto t1 = std::chrono::steady_clock::now();
+  printf("%f s\\n", std::chrono::duration<double>(t1 - t0).count());
+}}
+"""
+
+
+@pytest.mark.parametrize("name", LIVING)
+def test_what_some_compiler_reads_stays(name: str) -> None:
+    assert without_dead_branches(LIVING[name]) == LIVING[name]
+
+
+@pytest.mark.parametrize("name", DEAD)
+def test_what_no_compiler_reads_is_blanked(name: str) -> None:
+    text, expected = DEAD[name]
+    assert without_dead_branches(text) == expected
+    assert len(text) == len(expected)
+
+
+def test_a_wait_in_a_dead_branch_is_none(lint: Lint, project: Project) -> None:
+    dead = "#if 0\n  cudaDeviceSynchronize();\n#endif"
+    alive = "#if 1\n  cudaDeviceSynchronize();\n#else\n  more<<<1, 1>>>(x);\n#endif"
+    files = {"a.cu": PROGRAM.format(wait=dead), "b.cu": PROGRAM.format(wait=alive)}
+    project(dict(files))
+    found = lint("--select", "host-clock-without-sync", "--format", "concise", ".")
+    assert "a.cu:8:" in found.out
+    assert "b.cu" not in found.out
+
+
+def test_findings_show_the_line_as_it_stands(lint: Lint, project: Project) -> None:
+    dead = "#if 0\n  nothing();\n#endif"
+    project({"a.cu": PROGRAM.format(wait=dead)})
+    found = lint("--select", "host-clock-without-sync", "a.cu")
+    assert "auto t1 = std::chrono::steady_clock::now();" in found.out
