@@ -42,6 +42,7 @@ SLEEP = "sleep"
 REPLAY = "replay"  # launches a captured graph
 ARITHMETIC = "arithmetic"  # beside WORK: one elementwise operator
 PHASE = "phase"  # beside BLOCKING: a whole pass or program of another file
+FILL = "fill"  # writes from the host into memory that the device reaches as well
 LIKELY = "likely"  # beside WORK: by its name and the file, not by its operands
 
 
@@ -91,6 +92,8 @@ _CASTS = frozenset({"float", "int", "bool", "math.isnan", "math.isinf", "math.is
 _SUMMARIES = frozenset({"add_scalar", "add_scalars", "add_histogram", "add_image", "add_images"})
 
 
+# An object that takes times.
+_A_TIMER = re.compile(r"(timer|stop_?watch)$", re.IGNORECASE)
 # An object that works on the host by its name: CPUInfer.sync(), cpu_engine.submit(...).
 _CPU_OBJECT = re.compile(r"^(self\.|\w+\.)?(CPU[A-Z]\w*|cpu_(?!count)\w+|\w+_cpu_\w+)\.\w+$")
 
@@ -115,6 +118,11 @@ def _is_empty(node: Node) -> bool:
     name = last_segment(callee_text(node))
     sized = name in ("empty", "zeros", "ones") or name.startswith("new_")
     return sized and name != "new_tensor" and any(part.text == "0" for part in shape)
+
+
+def _allocated(call: Node) -> str:
+    """The variable that an allocation fills: x of cudaMalloc((void **)&x, n)."""
+    return base_name(re.sub(r"^\(\s*\w+\s*\*+\s*\)", "", positional(call)[0].text))
 
 
 class Roles:
@@ -834,6 +842,8 @@ class Roles:
             return {RECORD}
         if short in words.IO_CALLS:
             return {IO}
+        if words.CPP_HOST_MEMORY.match(callee):
+            return self._host_memory(node)
         if short in self._macros:
             return self._macro(self._macros[short])
         if short == "sleep_for" or short in ("usleep", "sleep"):
@@ -848,17 +858,35 @@ class Roles:
             return {BLOCKING, COPY}
         return set() if words.CPP_HOUSEKEEPING.match(short) else self._foreign(node, callee)
 
+    def _host_memory(self, node: Node) -> set[str]:
+        """What a function of the host does to memory: that of the device it can reach, too."""
+        fills = "cpy" in callee_text(node) and positional(node)
+        return {FILL} if fills and base_name(positional(node)[0].text) in self._managed else set()
+
+    @cached_property
+    def _managed(self) -> frozenset[str]:
+        """Variables of a C++ file that hold memory which both the host and the device reach."""
+        return frozenset(
+            _allocated(call)
+            for call in self.scopes.calls
+            if "MallocManaged" in callee_text(call) and positional(call)
+        )
+
     @cached_property
     def device_pointers(self) -> frozenset[str]:
         """Variables of a C++ file that hold device memory: allocated as such, or named d_x."""
         found = set()
+        text = self.scopes.tree.text
+        if words.CPP_RUNTIME.search(text):  # a name alone tells nothing
+            found |= set(re.findall(r"\b(?:d|dev|gpu)_\w+", text))
+            found -= set(words.CPP_ON_HOST.findall(text))
         for call in self.scopes.calls:
             short = last_segment(callee_text(call))
             vendor = words.CPP_VENDOR.sub("", short)
-            if vendor in words.CPP_ALLOC and "Host" not in vendor and positional(call):
-                found.add(base_name(re.sub(r"^\(\s*\w+\s*\*+\s*\)", "", positional(call)[0].text)))
-        if words.CPP_RUNTIME.search(self.scopes.tree.text):  # a name alone tells nothing
-            found |= set(re.findall(r"\b(?:d|dev|gpu)_\w+", self.scopes.tree.text))
+            # What managed memory is given to may well run on the host.
+            host = "Host" in vendor or "Managed" in vendor
+            if vendor in words.CPP_ALLOC and not host and positional(call):
+                found.add(_allocated(call))
         return frozenset(found)
 
     @cached_property
@@ -896,7 +924,9 @@ class Roles:
             )
         ):
             return set()
-        given = (arg.text for arg in positional(node))
+        given = [arg.text for arg in positional(node)]
+        if any(_A_TIMER.search(base_name(text)) for text in given):
+            return set()  # it takes the time by itself, with its waits
         names = {base_name(text) for text in given if not words.CPP_ABOUT.search(text)}
         if not names & self.device_pointers and not self._launches(callee):
             return set()

@@ -24,6 +24,7 @@ from perf_timing.lint.scopes import (
     call_args,
     callee_text,
     last_segment,
+    loop_body,
     loops_around,
     positional,
     squeeze,
@@ -168,6 +169,48 @@ def _absorb(source: SourceFile, node: Node, found: Fate) -> str:
             return ""
         child = parent
     return ""
+
+
+@remembered
+def accumulates(source: SourceFile, region: Region) -> bool:
+    """Whether a time of C++ is only added to what outlives the function: its callers repeat it.
+
+    That is a reference or a pointer that the function is given, a member, or a global variable; the
+    file holds no main(), so that who calls the function, and how often, is not known.
+    """
+    if source.language != "cuda" or "main" in source.scopes.functions:
+        return False
+    targets = _added_to(source, region)
+    return bool(targets) and all(_outlives(region.scope, target) for target in targets)
+
+
+def _added_to(source: SourceFile, region: Region) -> list[Node]:
+    """What the time of a region is added to; nothing where it is also used in another way."""
+    scope = source.scopes.scope_of(region.delta)
+    todo = _outputs(source, region.delta, scope) if region.kind == "event" else [region.delta]
+    found: list[Node] = []
+    for node in todo[:20]:
+        statement = next((p for p in node.ancestors() if p.kind in ("assign", "augassign")), None)
+        if statement is None or statement is not source.statement(node):
+            return []
+        if operator(statement)[:2] != "+=" and not _adds_to_itself(statement):
+            return []
+        found.append(statement.children[0])
+    return found
+
+
+def _outlives(scope: Scope, target: Node) -> bool:
+    """Whether what is added to is a parameter that refers to the caller's, a member or a global."""
+    name = base_name(target.text)
+    outer = [s for s in scope.enclosing() if s.node.kind == "function"][-1:]
+    if not outer or not name or name.startswith("self."):
+        return bool(outer and name)
+    params = next((n for n in outer[0].node.walk() if n.kind == "params"), None)
+    if name in outer[0].parameters:
+        return params is not None and bool(re.search(rf"[&*]\s*{name}\b", params.text))
+    return not any(
+        n.kind == "decl" and re.search(rf"\b{name}\b", n.text) for n in outer[0].node.walk()
+    )
 
 
 def _adds_to_itself(assignment: Node) -> bool:
@@ -563,6 +606,8 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
     value = fate(source, region)
     if any(_reset(source, name, region) for name in value.sums) or _keeps_least(source, region):
         return True
+    if leaves_first_out(source, region):
+        return True
     scope = source.scopes.scope_of(region.delta)
     for name in value.lists:
         applied = reducers(source, name, scope)
@@ -581,6 +626,46 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
         for n in region.scope.nodes
     )
     return bool(returned) and _robust_callers(source, region.scope)
+
+
+@remembered
+def leaves_first_out(source: SourceFile, region: Region) -> bool:
+    """Whether C++ code reads the samples from the second on: for (k = 1; ...) sum += times[k]."""
+    names = fate(source, region).lists if source.language == "cuda" else set()
+    if not region.sample_loops or not names:
+        return False
+    kept = "|".join(re.escape(last_segment(name)) for name in names)
+    text = source.tree.text
+    # A list of the lists of each round: all.push_back(times).
+    outer = re.findall(rf"\b(\w+)(?:\.|->)(?:push|emplace)_back\(\s*(?:{kept})\s*\)", text)
+    kept = "|".join([kept, *map(re.escape, outer)])
+    if re.search(rf"\b(?:{kept})(?:\.|->)c?begin\(\)\s*\+\s*(?!0\b)\w", text):
+        return True
+    loops = [n for n in source.tree.of_kind("for") if n.start >= region.sample_loops[-1].end]
+    first = {id(loop): _first_index(loop, kept) for loop in loops}
+    late = [loop for loop in loops if first[id(loop)] not in ("", "0")]
+    others = [loop for loop in loops if first[id(loop)] == "0" and not _nested(loop, late)]
+    alone = re.search(rf"\b(?:{kept})\s*\[\s*0\s*\](?!\s*\[)", text)  # where a minimum begins
+    return bool(late) and not others and not alone
+
+
+def _first_index(loop: Node, names: str) -> str:
+    """With which number a loop begins that reads some lists by its counter, or ""."""
+    body = loop_body(loop)
+    head = loop.tree.text[loop.start : body.start] if body is not None else ""
+    begins = re.search(r"\b(\w+)\s*=\s*(\w+)\s*;", head)
+    if begins is None or body is None or not re.fullmatch(_COUNTS_FROM, begins[2]):
+        return ""
+    read = rf"\b(?:{names})\s*(?:\[[^\]]*\]\s*)*\[[^\]]*\b{begins[1]}\b"
+    return begins[2] if re.search(read, body.text) else ""
+
+
+_COUNTS_FROM = re.compile(r"\d+|(?i:\w*(warm|skip|drop|burn|discard|ignore)\w*)")
+
+
+def _nested(loop: Node, others: list[Node]) -> bool:
+    """Whether a loop lies in one of some others, or around one."""
+    return any(o.start <= loop.start < o.end or loop.start <= o.start < loop.end for o in others)
 
 
 def _keeps_least(source: SourceFile, region: Region) -> bool:
@@ -822,6 +907,40 @@ def makes_product(source: SourceFile, region: Region) -> bool:
         and any(n.kind == "name" and n.text.partition(".")[0] in made for n in call.walk())
         for call in later
     )
+
+
+_TIMED_BUILD = re.compile(
+    r"^[ \t]*#[ \t]*if(?:def\b|[ \t]+defined\b)?[ \t(]*"
+    r"\w*(TIM(E|ER|ING)|DEBUG|PROFIL|VERBOSE|MEASURE)",
+    re.IGNORECASE,
+)
+_CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|endif|else|elif)[^\n]*", re.MULTILINE)
+
+
+@remembered
+def profiles(source: SourceFile, region: Region) -> bool:
+    """Whether both readings are compiled only where a macro asks for times: #ifdef DEBUG_TIME.
+
+    An application that runs as a whole tells then how its time is made up. Two separate directives
+    are asked for: a program that is itself the measurement has all of it in one.
+    """
+    if source.language != "cuda" or region.kind != "clock":
+        return False
+    first, last = (_switched_by(source, node) for node in (region.start, region.end))
+    return first is not None and last is not None and first != last
+
+
+def _switched_by(source: SourceFile, node: Node) -> int | None:
+    """Where the innermost directive around a node is that switches times on, if it is one."""
+    opened: list[re.Match[str]] = []
+    for directive in _CONDITIONAL.finditer(source.tree.text, 0, node.start):
+        if directive[1] == "if":
+            opened.append(directive)
+        elif directive[1] == "endif" and opened:
+            opened.pop()
+    if not opened or not _TIMED_BUILD.match(opened[-1][0]):
+        return None
+    return opened[-1].start()
 
 
 _ENGINE = re.compile(r"(^|[._])(llm|engine|llm_engine|server)\.(generate|chat|encode|embed|score)$")

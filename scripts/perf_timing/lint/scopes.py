@@ -378,8 +378,11 @@ class Scopes:
         for around in scope.enclosing():
             if name in around.parameters:
                 return None
-            for child in around.children:
-                if child.short_name == name and (not child.class_name or self.language == "cuda"):
+            named = [child for child in around.children if child.short_name == name]
+            if named and self.language == "cuda":
+                return _namesake(named, scope)
+            for child in named:
+                if not child.class_name:
                     return child
         value = self.definition(at, name, scope)
         if value is not None:
@@ -516,6 +519,19 @@ class Scopes:
         return values
 
 
+def _namesake(functions: Sequence[Scope], caller: Scope) -> Scope | None:
+    """Which of the functions of one name C++ code in `caller` calls: one of its class, or a plain.
+
+    None where they are methods of several other classes.
+    """
+    own = {scope.class_name for scope in caller.enclosing()} - {""}
+    mine = [function for function in functions if function.class_name in own]
+    plain = [function for function in functions if not function.class_name]
+    owners = {function.class_name for function in functions}
+    found = mine or plain or (functions if len(owners) == 1 else [])
+    return found[0] if found else None
+
+
 def _decorators(node: Node) -> list[Node]:
     if node.parent is None or node.kind != "function":
         return []
@@ -587,8 +603,20 @@ def _callee_text(call: Node) -> str:
         return call.children[0].text if call.children else ""
     args = call_args(call)
     text = call.tree.text[call.start : args.start if args else call.end]
-    text = re.sub(r"<[^<>()]*>\s*$", "", text) if call.tree.language == "cuda" else text
-    return squeeze(text)
+    return squeeze(_without_targs(text) if call.tree.language == "cuda" else text)
+
+
+def _without_targs(text: str) -> str:
+    """`text` without the template arguments at its end, be they templates themselves."""
+    text = text.rstrip()
+    depth = 0
+    for at in range(len(text) - 1, -1, -1) if text.endswith(">") else ():
+        depth += (text[at] == ">") - (text[at] == "<")
+        if text[at] in "();" or (text[at] == "<" and text[at - 1 : at] == "<"):
+            break
+        if depth == 0:
+            return text[:at]
+    return text
 
 
 def call_args(call: Node) -> Node | None:

@@ -36,6 +36,7 @@ _VALUES = frozenset(
     " lap average print show report total in to since".split()
 )
 _NOTES = frozenset({"update", "set", "add", "log", "mark", "record", "report"})  # of a time
+_CHECKS = frozenset({"test", "check", "throw", "throws", "fails"})
 _WATCH = re.compile(r"timer|watch|chrono|clock|^time$|^ti[ck]k?$|^to[ck]k?$", re.IGNORECASE)
 _NO_WATCH = re.compile(
     r"event|profil|nvtx|range|graph|capture|thread|server|stream|session|trace", re.IGNORECASE
@@ -146,6 +147,8 @@ def _use(start: _Call, later: list[_Call], scope: Scope, scopes: Scopes) -> Watc
     stop = next((c for c in same if c.verb == "stop"), same[0] if same else None)
     if stop is None or stop.node.start < start.node.end:
         return None
+    if start.method and _is_lent(start.subject, scope):
+        return None
     value = next((c for c in same if c.verb == "value" and c.node.start >= stop.node.start), stop)
     shown = _shown(scopes, start, stop, scope)
     if scopes.language == "python" and not _READS_CLOCK.search(shown):
@@ -159,6 +162,20 @@ def _use(start: _Call, later: list[_Call], scope: Scope, scopes: Scopes) -> Watc
     return Watch(start.node, stop.node, value.node, scope, on_device)
 
 
+def _is_lent(subject: str, scope: Scope) -> bool:
+    """Whether a closure of C++ is given the stopwatch by who calls it, as nvbench does.
+
+    What that one does when it stops is not known: [&](nvbench::launch &launch, auto &timer).
+    """
+    if scope.node.kind != "lambda" or scope.node.tree.language != "cuda":
+        return False
+    params = scope.node.child("params") or next(
+        (n for n in scope.node.walk() if n.kind == "params"), None
+    )
+    named = rf"\bauto\s*&*\s*{re.escape(subject)}\b"
+    return params is not None and re.search(named, params.text) is not None
+
+
 def _classify(node: Node) -> _Call | None:
     callee = callee_text(node)
     name = last_segment(callee)
@@ -166,6 +183,8 @@ def _classify(node: Node) -> _Call | None:
     verb = _verb(words)
     if not verb or (verb != "value" and words[0] in _NOTES):
         return None
+    if words[0] in _CHECKS or words[-1] in _CHECKS:
+        return None  # test_timer_stop_throw() is no stopwatch
     receiver = squeeze(callee)[: -len(name)].rstrip(".:->") if name != callee else ""
     method = bool(receiver) and "::" not in callee
     given = positional(node)

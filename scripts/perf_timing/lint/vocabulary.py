@@ -294,6 +294,13 @@ COPY_TO_HOST = re.compile(
     r"|^(d|dev|device|gpu)_?(to|2)_?(h|host|cpu)$",
     re.IGNORECASE,
 )
+# What works on memory of the host, whatever the names of its pointers say.
+CPP_HOST_MEMORY = re.compile(r"^(static_)?assert$|^(std::)?(mem(cpy|set|move|cmp)|free)$")
+# Names that are assigned memory of the host: d_x = new float[n], d_x = (float*)malloc(n).
+CPP_ON_HOST = re.compile(
+    r"\b((?:d|dev|gpu)_\w+)\s*=\s*(?:\([\w\s*:]+\)\s*|(?:static|reinterpret)_cast<[^<>;]*>\(\s*)?"
+    r"(?:std::)?(?:new\b|[mc]alloc\s*\(|realloc\s*\(|aligned_alloc\s*\(|make_unique\b)"
+)
 # What is left of the runtime's names once work, copies, waits and allocations are told apart.
 CPP_HOUSEKEEPING = re.compile(
     r"^(cuda|hip)(Stream|Event|Device|Graph|Mem|Free|Get|Set|Func|Host|Create|Destroy|Bind|Unbind"

@@ -236,6 +236,6 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
         s for s in region.steps
         if s.node is not step.node
         and r.ALLOC not in s.roles
-        and (s.works or s.roles & {r.BLOCKING, r.OPAQUE})
+        and (s.works or s.roles & {r.BLOCKING, r.OPAQUE, r.FILL})
     ]  # fmt: skip
     return bool(others)

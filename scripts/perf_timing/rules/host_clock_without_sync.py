@@ -315,14 +315,22 @@ def _wait_is_added(source: SourceFile, region: Region) -> bool:
         and _sum_of(other) == total
         and any(s.waits for s in other.steps)
         and source.left_running(other) is None
+        and not _waits_between(source, region, other)
         for other in source.regions.all
     )
 
 
+def _waits_between(source: SourceFile, region: Region, other: Region) -> bool:
+    """Whether something waits between two regions: what one leaves is then in neither."""
+    between = source.flow.between(region.scope, region.end.end, other.start.start)
+    return any(s.waits for s in between)
+
+
 def _sum_of(region: Region) -> str:
     """The name that the time of a region is added to, or ""."""
-    parent = region.delta.parent
-    if parent is None or parent.kind not in ("augassign", "assign"):
+    added = (p for p in region.delta.ancestors() if p.kind in ("augassign", "assign"))
+    parent = next(added, None)
+    if parent is None or region.delta is parent.children[0]:
         return ""
     return target_key(parent.children[0]) if samples.operator(parent)[:2] == "+=" else ""
 

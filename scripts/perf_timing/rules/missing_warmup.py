@@ -99,8 +99,15 @@ def check(source: SourceFile) -> Iterator[Report]:
         if not samples.warmed(source, region) and not _sampled_inside(source, region, work):
             seen |= {id(region.start), id(work.site)}
             costs = ", ".join(_costs(source, region))
-            message = MESSAGE.format(work=work.site.line, end=region.end.line, costs=costs)
-            yield Report(region.start, message, related=((work.site, "first execution"),))
+            first = _loaded(source, region) or work
+            message = MESSAGE.format(work=first.site.line, end=region.end.line, costs=costs)
+            yield Report(region.start, message, related=((first.site, "first execution"),))
+
+
+def _loaded(source: SourceFile, region: Region) -> Step | None:
+    """The first work of a C++ region that loads a kernel: a copy does not."""
+    steps = samples.works(region) if source.language == "cuda" else []
+    return next((s for s in steps if s.helpers or not s.roles & {r.COPY, r.UPLOAD}), None)
 
 
 def _costs(source: SourceFile, region: Region) -> list[str]:
@@ -125,6 +132,32 @@ def _costs(source: SourceFile, region: Region) -> list[str]:
     return costs
 
 
+def _copied_before(source: SourceFile, region: Region) -> bool:
+    """Whether a C++ region only copies, and copies ran before it or may have run in another file.
+
+    The first copy is told only where the file shows how its main() comes to the region, or where
+    the function that copies has allocated before, and no macro switches its times on.
+    """
+    if source.language != "cuda" or not _only_copies(region):
+        return False
+    scope, position = region.scope, region.start.start
+    for _ in range(_MOST_CALLERS):
+        before = source.flow.between(scope, -1, position)
+        if any(r.COPY in s.roles or _fills(s) for s in before):
+            return True
+        if scope.parent is None or scope.name == "main":
+            return False
+        sites = source.scopes.call_sites(scope)
+        if not sites:
+            allocates = any(r.ALLOC in s.roles for s in before)
+            return not allocates or samples.profiles(source, region)
+        scope, position = source.scopes.scope_of(sites[0]), sites[0].start
+    return True
+
+
+_MOST_CALLERS = 6
+
+
 def _touches_device(region: Region) -> bool:
     """Whether a C++ program has called something before that may well have made the context."""
     return any(
@@ -141,7 +174,12 @@ def _only_copies(region: Region) -> bool:
 
     On an H200 the first of them takes 10 to 40 us longer than the next: twice the time of 1 MB.
     """
-    return all(r.COPY in s.roles and not s.helpers for s in samples.works(region))
+    steps = [s for s in samples.works(region) if not _fills(s)]
+    return bool(steps) and all(r.COPY in s.roles and not s.helpers for s in steps)
+
+
+def _fills(step: Step) -> bool:
+    return "emset" in callee_text(step.node) and not step.helpers
 
 
 _MAKES = re.compile(r"cuda|gpu|hip|device|init|alloc|upload|copy", re.IGNORECASE)
@@ -192,7 +230,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.passes_over_data(region) or samples.samples_data(region):
         return False
-    if samples.makes_product(source, region):
+    if samples.makes_product(source, region) or _copied_before(source, region):
         return False
     return not _prints_each(source, region) and not samples.only_asserted(source, region)
 
@@ -216,7 +254,7 @@ def _prints_each(source: SourceFile, region: Region) -> bool:
     return (
         bool(loops)
         and not value.lists
-        and not value.sums
+        and (not value.sums or samples.profiles(source, region))
         and any(any(loop.start <= node.start < loop.end for loop in loops[:1]) for node in shown)
     )
 

@@ -13,6 +13,8 @@ Runs of whole trainings and of compile or load phases are left out, and so are f
 file calls in a loop; passes over a data set, web pages and services, examples that save what they
 made, engines that serve many requests at once, tests that assert on results and print a time beside
 them, "done in" lines of a program, and copies that are a stage beside that of the kernels are too.
+So are functions of C++ that add their times to what their callers know, and phases of an
+application that a macro such as DEBUG_TIME switches on.
 
 ## Example
 ```python
@@ -132,7 +134,17 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.makes_product(source, region) or _checks_results(source, region):
         return False
+    if _adds_up(source, region) or samples.profiles(source, region):
+        return False
     return not _repeated(source, region.scope, 0)
+
+
+def _adds_up(source: SourceFile, region: Region) -> bool:
+    """Whether the function adds up its times for callers that are not seen: they take samples."""
+    return any(
+        other.scope is region.scope and samples.accumulates(source, other)
+        for other in source.regions.all
+    )
 
 
 _MEASURES = re.compile(

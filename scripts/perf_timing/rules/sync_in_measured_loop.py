@@ -139,6 +139,20 @@ def check(source: SourceFile) -> Iterator[Report]:
                     yield _report(region, step, step.site, message, note, started)
 
 
+def _finds_nothing(region: Region, wait: Step) -> bool:
+    """Whether a wait of C++ stands behind a blocking copy to the host, which has waited already."""
+    if wait.node.tree.language != "cuda":
+        return False
+    before = (s for s in reversed(region.steps) if s.position <= wait.position and s is not wait)
+    for step in before:
+        if step.works or r.OPAQUE in step.roles:
+            return False
+        if step.waits:
+            copies = {r.BLOCKING, r.COPY} <= step.roles
+            return copies and "HostToDevice" not in step.node.text
+    return False
+
+
 def _applies(source: SourceFile, region: Region) -> bool:
     if (
         region.kind not in ("clock", "event")
@@ -252,6 +266,8 @@ def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
             or convergence.exchanges(step, loops[0], region.steps)
         ):
             continue
+        if _finds_nothing(region, step):
+            continue
         if feeds(region, step, loops[0]) and not _closes_another(source, region, step, loops[0]):
             yield step
 
@@ -313,10 +329,20 @@ def _per_sample(source: SourceFile, region: Region) -> Iterator[Step]:
     ]
     if not waits or not _one_operator(region) or not samples.is_benchmark(source, region):
         return
+    if source.language == "cuda" and _both_ways(region):
+        return
     value = samples.fate(source, region)
     shown = any(loop.start <= node.start < loop.end for node in value.printed)
     if (value.sums or shown) and not value.lists:
         yield waits[-1]
+
+
+def _both_ways(region: Region) -> bool:
+    """Whether a sample of C++ copies its data in and its result out: it is measured end to end."""
+    copies = [s.node.text for s in region.steps if {r.BLOCKING, r.COPY} <= s.roles]
+    return any("HostToDevice" in text for text in copies) and any(
+        "DeviceToHost" in text for text in copies
+    )
 
 
 def _one_operator(region: Region) -> bool:

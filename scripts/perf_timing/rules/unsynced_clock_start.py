@@ -95,6 +95,8 @@ def check(source: SourceFile) -> Iterator[Report]:
         left = _left_before(source, region)
         if left is not None and _outlasted(source, region, left):
             continue
+        if left is not None and _meets_first(source, region, left):
+            continue
         if left is not None and not source.ends_elsewhere(left):
             seen.add(id(start))
             message = MESSAGE.format(
@@ -103,6 +105,13 @@ def check(source: SourceFile) -> Iterator[Report]:
             related = ((left.site, "work queued here"),)
             fixes = repairs.wait_before(source, region, start)
             yield Report(start, message, related=related, fixes=fixes)
+
+
+def _meets_first(source: SourceFile, region: Region, left: Step) -> bool:
+    """Whether the tail runs into the first sample only, which is left out."""
+    loops = region.sample_loops[-1:]
+    inside = any(loop.start <= left.site.start < loop.end for loop in loops)
+    return bool(loops) and not inside and samples.leaves_first_out(source, region)
 
 
 def _outlasted(source: SourceFile, region: Region, left: Step) -> bool:
