@@ -836,12 +836,26 @@ def _one_call(source: SourceFile, region: Region) -> bool:
     return len(inside) == 1 and not any(n.kind in ("for", "while") for n in helper.nodes)
 
 
+def _wraps_watch(source: SourceFile, region: Region) -> bool:
+    """Whether a stopwatch of C++ runs around cycles that use others, as that of a program."""
+    if source.language != "cuda":
+        return False
+    timed = {id(other.scope) for other in source.regions.all if other.watch}
+    return any(
+        region.inner_loops(step.site)
+        for step in region.steps
+        if any(id(helper) in timed for helper in step.helpers)
+    )
+
+
 @remembered
 def is_benchmark(source: SourceFile, region: Region) -> bool:
     """Whether a region measures for the sake of the figure: not a timer inside a product's code."""
     if region.kind == "harness":
         return True
     if region.wraps_measurement and not _one_call(source, region):
+        return False
+    if region.watch and _wraps_watch(source, region):
         return False
     if region.hooked or region.carried or any(s.is_async for s in region.scope.enclosing()):
         return False
@@ -926,11 +940,11 @@ def profiles(source: SourceFile, region: Region) -> bool:
     """
     if source.language != "cuda" or region.kind != "clock":
         return False
-    first, last = (_switched_by(source, node) for node in (region.start, region.end))
+    first, last = (switched_on(source, node) for node in (region.start, region.end))
     return first is not None and last is not None and first != last
 
 
-def _switched_by(source: SourceFile, node: Node) -> int | None:
+def switched_on(source: SourceFile, node: Node) -> int | None:
     """Where the innermost directive around a node is that switches times on, if it is one."""
     opened: list[re.Match[str]] = []
     for directive in _CONDITIONAL.finditer(source.tree.text, 0, node.start):
@@ -1097,6 +1111,22 @@ _RUN_TIME = re.compile(
 _LONG_UNITS = re.compile(
     r"timedelta\(|strftime\(|gmtime\(|//?\s*(60|3600)(\.0*)?(?![\d.])|hh:mm|(?<![a-z])(minutes|hours|mins)\b"
 )
+
+
+@remembered
+def is_total(source: SourceFile, region: Region) -> bool:
+    """Whether C++ code is measured as a whole, from its copy in to its copy out, and says so."""
+    if source.language != "cuda" or not copies_both_ways(region):
+        return False
+    return bool(_RUN_TIME.search(source.intent(region)))
+
+
+def copies_both_ways(region: Region) -> bool:
+    """Whether C++ code copies its data in and its result out: it is measured end to end."""
+    copies = [s.node.text for s in region.steps if {r.BLOCKING, r.COPY} <= s.roles]
+    return any("HostToDevice" in text for text in copies) and any(
+        "DeviceToHost" in text for text in copies
+    )
 
 
 # How a phase says that it is over, in tenths of seconds.

@@ -295,7 +295,9 @@ COPY_TO_HOST = re.compile(
     re.IGNORECASE,
 )
 # What works on memory of the host, whatever the names of its pointers say.
-CPP_HOST_MEMORY = re.compile(r"^(static_)?assert$|^(std::)?(mem(cpy|set|move|cmp)|free)$")
+CPP_HOST_MEMORY = re.compile(
+    r"^(static_)?assert$|^HIP_SYMBOL$|^(std::)?(mem(cpy|set|move|cmp)|free)$"
+)
 # Names that are assigned memory of the host: d_x = new float[n], d_x = (float*)malloc(n).
 CPP_ON_HOST = re.compile(
     r"\b((?:d|dev|gpu)_\w+)\s*=\s*(?:\([\w\s*:]+\)\s*|(?:static|reinterpret)_cast<[^<>;]*>\(\s*)?"

@@ -158,6 +158,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if region.kind != "harness" and samples.is_progress(source, region):
         return False
+    if samples.is_total(source, region):
+        return False  # the run time of a program holds its allocations
     meant_elsewhere = r"estimat|probe|calib|alloc|malloc|memory|clone|init|creat"
     if source.language == "python":
         meant_elsewhere += r"|copy|transfer"  # there the copy makes the buffer

@@ -135,8 +135,7 @@ def _costs(source: SourceFile, region: Region) -> list[str]:
 def _copied_before(source: SourceFile, region: Region) -> bool:
     """Whether a C++ region only copies, and copies ran before it or may have run in another file.
 
-    The first copy is told only where the file shows how its main() comes to the region, or where
-    the function that copies has allocated before, and no macro switches its times on.
+    The first copy is told only where the file shows how its main() comes to the region.
     """
     if source.language != "cuda" or not _only_copies(region):
         return False
@@ -149,8 +148,7 @@ def _copied_before(source: SourceFile, region: Region) -> bool:
             return False
         sites = source.scopes.call_sites(scope)
         if not sites:
-            allocates = any(r.ALLOC in s.roles for s in before)
-            return not allocates or samples.profiles(source, region)
+            return True
         scope, position = source.scopes.scope_of(sites[0]), sites[0].start
     return True
 

@@ -139,6 +139,11 @@ def check(source: SourceFile) -> Iterator[Report]:
                     yield _report(region, step, step.site, message, note, started)
 
 
+def _of_application(source: SourceFile, region: Region, wait: Step) -> bool:
+    """Whether a macro switches the times on and not the wait: the application waits in any case."""
+    return samples.profiles(source, region) and not samples.switched_on(source, wait.site)
+
+
 def _finds_nothing(region: Region, wait: Step) -> bool:
     """Whether a wait of C++ stands behind a blocking copy to the host, which has waited already."""
     if wait.node.tree.language != "cuda":
@@ -266,7 +271,7 @@ def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
             or convergence.exchanges(step, loops[0], region.steps)
         ):
             continue
-        if _finds_nothing(region, step):
+        if _finds_nothing(region, step) or _of_application(source, region, step):
             continue
         if feeds(region, step, loops[0]) and not _closes_another(source, region, step, loops[0]):
             yield step
@@ -329,20 +334,12 @@ def _per_sample(source: SourceFile, region: Region) -> Iterator[Step]:
     ]
     if not waits or not _one_operator(region) or not samples.is_benchmark(source, region):
         return
-    if source.language == "cuda" and _both_ways(region):
+    if source.language == "cuda" and samples.copies_both_ways(region):
         return
     value = samples.fate(source, region)
     shown = any(loop.start <= node.start < loop.end for node in value.printed)
     if (value.sums or shown) and not value.lists:
         yield waits[-1]
-
-
-def _both_ways(region: Region) -> bool:
-    """Whether a sample of C++ copies its data in and its result out: it is measured end to end."""
-    copies = [s.node.text for s in region.steps if {r.BLOCKING, r.COPY} <= s.roles]
-    return any("HostToDevice" in text for text in copies) and any(
-        "DeviceToHost" in text for text in copies
-    )
 
 
 def _one_operator(region: Region) -> bool:
