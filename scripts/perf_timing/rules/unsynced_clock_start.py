@@ -115,12 +115,17 @@ def _meets_first(source: SourceFile, region: Region, left: Step) -> bool:
 
 
 def _outlasted(source: SourceFile, region: Region, left: Step) -> bool:
-    """Whether a C++ program fills memory and then works on as much, or times itself, on the host.
+    """Whether a C++ program fills memory and then does what takes longer on the host.
 
-    That takes much longer than the filling of the same memory on the device.
+    That is to work on as much memory there, to allocate some of the device, to write to the
+    terminal, or to time itself.
     """
     if source.language != "cuda" or "emset" not in callee_text(left.node):
         return False
+    first = min((s.position for s in region.steps if s.works or s.waits), default=0)
+    between = source.flow.between(region.scope, left.site.end, first)
+    if any(s.roles & {r.ALLOC, r.IO} and s.position < first for s in between):
+        return True
     size = squeeze(positional(left.node)[2].text) if len(positional(left.node)) > 2 else ""
     calls = (n for n in region.scope.nodes if n.kind == "call")
     filled = (
