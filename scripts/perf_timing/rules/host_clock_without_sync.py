@@ -16,7 +16,11 @@ other files are not seen. A stopwatch of another file (`startTimer(&t)`, `timer.
 a host clock that does not wait, unless its name, its type or what it is given speaks of the device
 or a stream. Regions whose names say that launch, compile or load time is meant are not reported,
 nor is the run time of a program or of a phase of it, nor a training loop timed from step to step as
-a whole, which is right on the mean. Files of TensorFlow, Keras, MXNet and Paddle are not judged.
+a whole, which is right on the mean. Some calls are taken to wait by themselves: a trainer's `fit()`
+and its like, functions of cuVS, pylibraft and cuML without `resources` or `handle`, calls of
+torch.distributed.rpc (which bring tensors of the host unless the file maps devices), objects whose
+class is named after another process, and what is given a callback of the file that reads or draws.
+Files of TensorFlow, Keras, MXNet and Paddle are not judged.
 
 ## Example
 ```python
