@@ -325,7 +325,9 @@ class Flow:
 
 
 # Types that hold data: view(row, column) is a member of them and no call of a function.
-_HOLDS_DATA = re.compile(r"(span|view|matrix|vector|tensor|array|accessor)\w*\b", re.IGNORECASE)
+_HOLDS_DATA = re.compile(
+    r"(span|view|matrix|vector|tensor|array|accessor)(_?(ref|type|t|\d+))*\b", re.IGNORECASE
+)
 
 
 def _is_data(parameter: str) -> bool:
