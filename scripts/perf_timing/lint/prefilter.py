@@ -55,6 +55,7 @@ CUDA_WORDS = {
     "DeviceProp": ("cudaDeviceProp", "hipDeviceProp", "GetDeviceProperties"),
     "DeviceGetAttribute": ("DeviceGetAttribute",),
     "<<<": ("<<<",),
+    "LaunchKernel": ("LaunchKernel",),
     "lint-timing:": ("lint-timing:",),
 }
 

@@ -42,6 +42,7 @@ SLEEP = "sleep"
 REPLAY = "replay"  # launches a captured graph
 ARITHMETIC = "arithmetic"  # beside WORK: one elementwise operator
 PHASE = "phase"  # beside BLOCKING: a whole pass or program of another file
+SETUP = "setup"  # sets up a library: makes a handle or a plan
 FILL = "fill"  # writes from the host into memory that the device reaches as well
 LIKELY = "likely"  # beside WORK: by its name and the file, not by its operands
 
@@ -829,6 +830,8 @@ class Roles:
             return {WORK}
         if words.COMPILERS_CPP.search(short):
             return {COMPILE}
+        if words.CPP_SETS_UP.match(short):
+            return {SETUP}
         if callee.startswith("thrust::"):
             return {BLOCKING}
         if short in ("enqueueV2", "enqueueV3", "enqueue"):

@@ -294,6 +294,12 @@ COPY_TO_HOST = re.compile(
     r"|^(d|dev|device|gpu)_?(to|2)_?(h|host|cpu)$",
     re.IGNORECASE,
 )
+# What sets up a library of the device: a handle, a context, a generator or a plan.
+CPP_SETS_UP = re.compile(
+    r"^(cublas(Lt)?Create|hipblasCreate|rocblas_create_handle|cudnnCreate|miopenCreate"
+    r"|(cu|hip)sparseCreate|(cu|hip)solver(Dn|Sp|Rf|Mg)?Create|(cu|hip)randCreateGenerator"
+    r"|(cu|hip)fft(Make)?Plan\w+|cutensorCreate|ncclCommInit(Rank|All))(_v2)?$"
+)
 # What works on memory of the host, whatever the names of its pointers say.
 CPP_HOST_MEMORY = re.compile(
     r"^(static_)?assert$|^HIP_SYMBOL$|^(std::)?(mem(cpy|set|move|cmp)|free)$"

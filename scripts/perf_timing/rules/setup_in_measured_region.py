@@ -2,14 +2,17 @@
 
 ## What it does
 Reports flushes of the L2 cache, empty_cache, gc.collect, seeding and counter resets between the two
-readings or in a function that a benchmark helper times.
+readings or in a function that a benchmark helper times; in C++ the set-up of a library (a handle, a
+plan, a generator) in each iteration of what is measured.
 
 ## Why it misleads
 The flush writes hundreds of megabytes: it takes longer than most kernels and is billed to them. It
-also favours variants that touch less of the buffer.
+also favours variants that touch less of the buffer. cublasCreate() allocates, and cublasDestroy()
+waits for the device, by the documentation of cuBLAS.
 
 ## Known problems
-A buffer counts as a flush buffer by its name (cache, flush, l2, wipe, scrub, evict).
+A buffer counts as a flush buffer by its name (cache, flush, l2, wipe, scrub, evict). A library that
+is set up once in the run time of a program is not reported.
 
 ## Example
 ```python
@@ -23,6 +26,20 @@ def candidate():
     return kernel(a, b)
 
 print(triton.testing.do_bench(candidate, quantiles=[0.5, 0.2, 0.8]))
+```
+```cuda
+int main() {
+  cudaEventRecord(start);
+  for (int i = 0; i < 100; ++i) {
+    cublasCreate(&handle);
+    cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a, n, b, n, &zero, c, n);
+    cublasDestroy(handle);
+  }
+  cudaEventRecord(stop);
+  cudaEventSynchronize(stop);
+  cudaEventElapsedTime(&ms, start, stop);
+  printf("%f ms\\n", ms / 100);
+}
 ```
 
 ## Use instead
@@ -52,10 +69,18 @@ LABEL = "SETUP-IN-TIMED"
 DEFAULT = True
 BENCHMARK_ONLY = True
 SEVERITY = "warning"
-LANGUAGES = ("python",)
+LANGUAGES = ("python", "cuda")
 MESSAGE = (
     "{call}() prepares a sample inside the region that line {start} starts to measure; the"
     " figure includes it"
+)
+LIBRARY = (
+    "{call}() sets up a library in every iteration of a loop inside the region that line {start}"
+    " starts to measure; the figure includes it"
+)
+LIBRARY_NOTE = (
+    "Set the library up once before the opening reading; render-timing simple-event and raw-cuda"
+    " measure what is left."
 )
 NOTE = (
     "Prepare before the opening reading, or let the benchmark helper flush; render-timing"
@@ -77,6 +102,9 @@ _CALL = re.compile(
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each preparation that is measured."""
     seen: set[int] = set()
+    if source.language == "cuda":
+        yield from _libraries(source, seen)
+        return
     for region in [*source.regions.all, *source.regions.harnessed]:
         if (
             region.kind not in ("clock", "event", "harness")
@@ -104,6 +132,26 @@ def check(source: SourceFile) -> Iterator[Report]:
                     node,
                     MESSAGE.format(call=last_segment(callee_text(node)), start=region.start.line),
                 )
+
+
+def _libraries(source: SourceFile, seen: set[int]) -> Iterator[Report]:
+    """Reports of handles and plans that C++ code makes again and again while it is measured."""
+    for region in source.regions.all:
+        if region.kind not in ("clock", "event") or region.carried or region.cumulative:
+            continue
+        if region.timer or not samples.is_benchmark(source, region):
+            continue
+        if samples.means_first(source, region) or not source.works(region):
+            continue
+        for step in region.steps:
+            repeated = region.inner_loops(step.site) or region.sample_loops
+            if r.SETUP not in step.roles or id(step.node) in seen or not repeated:
+                continue
+            seen.add(id(step.node))
+            call = last_segment(callee_text(step.node))
+            text = LIBRARY.format(call=call, start=region.start.line)
+            related = ((region.start, "measured from here"),)
+            yield Report(step.node, text, note=LIBRARY_NOTE, related=related)
 
 
 def _subtracted(source: SourceFile, region: Region) -> bool:
