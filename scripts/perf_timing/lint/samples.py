@@ -1118,7 +1118,14 @@ def is_total(source: SourceFile, region: Region) -> bool:
     """Whether C++ code is measured as a whole, from its copy in to its copy out, and says so."""
     if source.language != "cuda" or not copies_both_ways(region):
         return False
-    return bool(_RUN_TIME.search(source.intent(region)))
+    return bool(_TOTAL.search(source.intent(region)))
+
+
+_TOTAL = re.compile(
+    r"(?<![a-z])(total|overall|whole|entire|end[ _-]?(to|2)[ _-]?end|e2e|application|program)"
+    r"(?!\w*[ _]*(gpu|kernel|device|bytes|flops))",
+    re.IGNORECASE,
+)
 
 
 def copies_both_ways(region: Region) -> bool:
