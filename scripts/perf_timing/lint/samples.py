@@ -940,6 +940,8 @@ def profiles(source: SourceFile, region: Region) -> bool:
     """
     if source.language != "cuda" or region.kind != "clock":
         return False
+    if "main" in source.scopes.functions:
+        return False  # a program of one file is a measurement rather than an application
     first, last = (switched_on(source, node) for node in (region.start, region.end))
     return first is not None and last is not None and first != last
 
