@@ -1120,7 +1120,7 @@ def is_total(source: SourceFile, region: Region) -> bool:
     """Whether C++ code is measured as a whole, from its copy in to its copy out, and says so."""
     if source.language != "cuda" or not copies_both_ways(region):
         return False
-    return bool(_TOTAL.search(source.intent(region)))
+    return any(_TOTAL.search(text) for text in re.findall(r'"[^"]*"', source.intent(region)))
 
 
 _TOTAL = re.compile(
