@@ -151,6 +151,8 @@ def _use(start: _Call, later: list[_Call], scope: Scope, scopes: Scopes) -> Watc
         return None
     value = next((c for c in same if c.verb == "value" and c.node.start >= stop.node.start), stop)
     shown = _shown(scopes, start, stop, scope)
+    if not shown and _is_inherited(start, scope):
+        return None
     if scopes.language == "python" and not _READS_CLOCK.search(shown):
         return None
     called = callee_text(start.node) if start.node.kind == "call" else ""
@@ -160,6 +162,15 @@ def _use(start: _Call, later: list[_Call], scope: Scope, scopes: Scopes) -> Watc
     if not shown and "sdk" not in about:
         on_device = bool(_ON_DEVICE.search(about))
     return Watch(start.node, stop.node, value.node, scope, on_device)
+
+
+def _is_inherited(start: _Call, scope: Scope) -> bool:
+    """Whether a method of C++ calls its own object's stopwatch, which the file does not show.
+
+    That of a base class which runs kernels may well wait for the device before it stops.
+    """
+    own = scope.node.tree.language == "cuda" and bool(scope.class_name or "::" in scope.name)
+    return own and not start.method and not start.subject
 
 
 def _is_lent(subject: str, scope: Scope) -> bool:
