@@ -85,7 +85,7 @@ def check(source: SourceFile) -> Iterator[Report]:
     for pair in source.regions.pairs:
         if pair.end is None or not _is_event(source, pair):
             continue
-        if id(pair.end) not in seen and not _waited(source, pair, pair.end):
+        if id(pair.end) not in seen and not (_waited(source, pair, pair.end) or _filtered(pair)):
             seen.add(id(pair.end))  # a second read of the same event repeats the finding
             call = last_segment(callee_text(pair.call))
             message = MESSAGE.format(record=pair.end.line, call=call)
@@ -112,6 +112,14 @@ def _waited(source: SourceFile, pair: Pair, record: object) -> bool:
     if pair.scope in _enclosed(scope):
         return True
     return _waited_elsewhere(source, pair, scope)
+
+
+def _filtered(pair: Pair) -> bool:
+    """Whether a comprehension reads complete events only: [a.elapsed_time(b) ... if b.query()]."""
+    return any(
+        parent.kind == "comp" and re.search(r"\bif\b[^\[]*\.query\(\s*\)", parent.text)
+        for parent in pair.call.ancestors()
+    )
 
 
 def _enclosed(scope: Scope) -> list[Scope]:
