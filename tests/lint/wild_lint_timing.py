@@ -186,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(_ROW.format(*_HEAD))
     for tree in arguments.trees:
         tally = of_tree(tree, arguments.limit_s, arguments.named)
-        print(tally.row(Path(tree).name), flush=True)
+        print("\n  ".join([tally.row(Path(tree).name), *tally.faults[:20]]), flush=True)
         total.add(tally)
     print(total.row("all"))
     kinds = Counter(map(kind_of_problem, total.problems)).most_common()
