@@ -87,6 +87,11 @@ _RUNS_MODEL = re.compile(
     r"|decode|encode|time|timing|profile|measure|fit|process|work|loop|iter|serve|do_|loss|apply"
     r"|simulat|rollout|denoise|render|kernel|attn|gemm|latency|speed|throughput|perf|epoch|gpu|cuda"
 )
+# What moves a model and the tensors that it is given.
+_MOVES = re.compile(r"accelerat|device_map|DataParallel|deepspeed|default_device|pipeline|pl\.")
+_MAKES_TENSOR = re.compile(
+    r"torch\.(ones|zeros|empty|full|rand|randn|randint|arange|tensor|from_numpy)(_like)?\("
+)
 # What turns a tensor into a number of the host, and so reads it.
 _CASTS = frozenset({"float", "int", "bool", "math.isnan", "math.isinf", "math.isfinite"})
 # Writers of TensorBoard, which copy a tensor to the host when they are given it.
@@ -704,6 +709,8 @@ class Roles:
             return {WORK, LIKELY}
         if self._is_imported(callee):
             return set()  # what a function of another file does its name does not tell
+        if set(operands) == {HOST} and self._is_given_host_tensors(node):
+            return set()  # a model on a device would not take them
         if words.MODEL.search(callee):
             return {WORK, LIKELY}
         if short in words.TENSOR_VERBS and "." in callee and "torch" in self.libraries:
@@ -716,6 +723,17 @@ class Roles:
         ):
             return {WORK, LIKELY}
         return set()
+
+    def _is_given_host_tensors(self, node: Node) -> bool:
+        """Whether arguments, all of them values of the host, are tensors that nothing moves."""
+        if _MOVES.search(self.scopes.tree.text):
+            return False
+        values = [
+            value.text
+            for argument in positional(node)
+            for _, value in self.scopes.assignments(squeeze(argument.text))
+        ]
+        return any(_MAKES_TENSOR.match(squeeze(value)) for value in values)
 
     def _is_about_model(self, node: Node, head: str) -> bool:
         """Whether a method of a model is called, or a function whose first argument is one."""
