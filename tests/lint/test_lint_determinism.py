@@ -4,11 +4,17 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from lint.lint_command import BAD, FIXABLE, INFO, Lint, Project
 from perf_timing.lint import runner, workers
+
+RULES = Path(__file__).resolve().parents[1] / "rules"
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
 @pytest.fixture
@@ -44,6 +50,34 @@ def test_batches_add_up_to_the_whole(lint: Lint, many: list[str]) -> None:
         parts += lint(*many[start : start + 37], "--format", "json").findings
     key = json.dumps
     assert sorted(parts, key=key) == sorted(whole, key=key)
+
+
+def test_the_order_in_which_python_keeps_sets_does_not_show(tmp_path: Path) -> None:
+    """Python draws it anew in each process: every example of a finding, under four seeds."""
+    for file in sorted(RULES.glob("*.yml")):
+        examples = yaml.safe_load(file.read_text(encoding="utf-8"))
+        for kind, ending in (("invalid", "py"), ("invalid-cuda", "cu")):
+            for number, code in enumerate((examples.get(kind) or {}).values()):
+                (tmp_path / f"{file.stem}-{number}.{ending}").write_text(code, encoding="utf-8")
+    said = set()
+    for seed in range(4):
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "perf_timing.lint",
+                "--no-cache",
+                "--isolated",
+                "--select=ALL",
+                ".",
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": str(SCRIPTS)},
+        )
+        assert done.returncode == 1, done.stderr
+        said.add(done.stdout)
+    assert len(said) == 1
 
 
 def test_a_process_that_dies_costs_only_the_file_that_killed_it(

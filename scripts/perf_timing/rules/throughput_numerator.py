@@ -160,7 +160,9 @@ def _calls(node: Node, name: str) -> bool:
 
 
 def _world(source: SourceFile, names: set[str]) -> str:
-    world = [n for n in names if re.search(r"(^|[._])(get_)?world_size$|num_gpus$|WORLD_SIZE", n)]
+    world = [
+        n for n in sorted(names) if re.search(r"(^|[._])(get_)?world_size$|num_gpus$|WORLD_SIZE", n)
+    ]
     if not world or any(_DATA_PARALLEL.search(n) or _SHARED.search(n) for n in names):
         return ""
     if not _SHARED.search(source.unit.text):
