@@ -72,6 +72,16 @@ def test_magics_keep_lines_and_columns(
     assert places(lint) == [(1, line, column)]
 
 
+@pytest.mark.parametrize(
+    "remarks", ["%%time\n\n# to do\n# more", "%%timeit -n 3\n# to do", "%%time\n\n"]
+)
+def test_a_timed_cell_of_remarks_moves_no_other_cell(
+    lint: Lint, project: Project, remarks: str
+) -> None:
+    project({"a.ipynb": notebook("import torch", remarks, "x = 1\n" + CALL)})
+    assert places(lint) == [(2, 2, 1)]
+
+
 def test_a_finding_shows_what_the_user_wrote(lint: Lint, project: Project) -> None:
     project({"a.ipynb": notebook("import torch", "%timeit -n 10 " + CALL)})
     assert "1 | %timeit -n 10 " + CALL in lint("a.ipynb", "--select", "TIM603").out

@@ -24,6 +24,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
+from perf_timing._cli import ascii_line
 from perf_timing.lint.config import SettingsFinder
 from perf_timing.lint.discover import KINDS, Target, discover, suffix_of
 from perf_timing.lint.judge import all_rules
@@ -149,7 +150,8 @@ def of_tree(tree: str, limit_s: float, named: bool) -> Tally:
 
 def compare_with_command(tree: str, tally: Tally) -> None:
     """Note where the command on the whole tree differs from the files one by one."""
-    command = [sys.executable, "-m", "perf_timing.lint", "--isolated", "--format", "json", tree]
+    command = [sys.executable, "-m", "perf_timing.lint", "--isolated", "--no-cache"]
+    command += ["--format", "json", tree]
     environment = {**os.environ, "PYTHONPATH": str(SCRIPTS)}
     done = subprocess.run(command, env=environment, capture_output=True)
     messages = done.stderr.decode("utf-8", "surrogateescape").splitlines()
@@ -160,7 +162,8 @@ def compare_with_command(tree: str, tally: Tally) -> None:
     alone = {json.dumps([f[key] for key in _KEYS]) for f in tally.findings}
     named = {message.removeprefix("lint-timing: ") for message in messages}
     tally.faults += [f"in one run only: {f}" for f in sorted(together ^ alone)]
-    tally.faults += [f"named in one run only: {m}" for m in sorted(named ^ set(tally.problems))]
+    problems = {ascii_line(problem) for problem in tally.problems}  # as the command prints them
+    tally.faults += [f"named in one run only: {m}" for m in sorted(named ^ problems)]
 
 
 def kind_of_problem(problem: str) -> str:

@@ -119,11 +119,12 @@ def _read_cell(index: int, source: str) -> _Cell | None:
     magic, rest = head[1], head[2]
     body = lines[start + 1 :]
     if magic in TIMERS:
-        inner = _plain_python(body) if any(_is_code(line) for line in body) else ["pass", *body]
+        inner = _plain_python(body)
         first = [""] * start + [f"with {TIMERS[magic]}():"]
         if not body:  # `%%timeit f(x)` alone on its line times that statement
             first[-1] += f" {_OPTIONS.sub('', rest, count=1) or 'pass'}"
-            inner = []
+        elif not any(_is_code(line) for line in body):
+            first[-1] += " pass"
         moved = first + [f" {line}" for line in inner]
         return _Cell(index, "python", moved, lines[: len(moved)])
     if magic in _PYTHON_MAGICS:
