@@ -316,6 +316,8 @@ def test_ctrl_c_ends_with_130_and_one_line(project: Project, jobs: str) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        # Tests that a shell runs in the background have it ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     time.sleep(1.0)
     os.killpg(process.pid, signal.SIGINT)

@@ -43,7 +43,13 @@ def _body(literal: str) -> str:
     return text.replace("\\n", "\n").replace("\\t", "\t")
 
 
+# What stands before the digits of a fraction: "{seconds}.{nanos:09d}s", ".%03ds".
+_FRACTION = re.compile(r"(?:\A|[\dds}'\"])\.\Z")
+
+
 def _beside(before: str, after: str) -> Label | None:
+    if _FRACTION.search(before):
+        return None
     return label_after(after) or label_before(before)
 
 
