@@ -123,6 +123,13 @@ class Region:
         readings = {id(self.start), id(self.end)}
         return any(s.helpers and s.roles & taken and id(s.site) not in readings for s in self.steps)
 
+    @property
+    def is_plain(self) -> bool:
+        """Two readings, or records, around code in view: the kind of region that loops repeat."""
+        return self.kind in ("clock", "event") and not (
+            self.carried or self.hooked or self.cumulative or self.wraps_measurement
+        )
+
     def inner_loops(self, node: Node) -> list[Node]:
         """The loops around `node` that lie inside the region: they run once per window."""
         return [

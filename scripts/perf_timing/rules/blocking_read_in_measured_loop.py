@@ -88,13 +88,7 @@ def check(source: SourceFile) -> Iterator[Report]:
     seen: set[int] = set()
     loops: set[int] = set()
     for region in source.regions.all:
-        if (
-            region.kind not in ("clock", "event")
-            or region.carried
-            or region.hooked
-            or region.cumulative
-            or region.wraps_measurement
-        ):
+        if not region.is_plain:
             continue
         if samples.means_first(source, region) or samples.is_program(source, region):
             continue

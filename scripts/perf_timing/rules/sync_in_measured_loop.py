@@ -159,13 +159,7 @@ def _finds_nothing(region: Region, wait: Step) -> bool:
 
 
 def _applies(source: SourceFile, region: Region) -> bool:
-    if (
-        region.kind not in ("clock", "event")
-        or region.carried
-        or region.hooked
-        or region.cumulative
-        or region.wraps_measurement
-    ):
+    if not region.is_plain:
         return False
     if samples.means_first(source, region) or _warms_up(region):
         return False
