@@ -1,7 +1,9 @@
 """What counts as evidence that a file computes on a device, and what does not."""
 
 import pytest
-from perf_timing.lint.devices import mentions_device
+from perf_timing.lint import catalog, check
+from perf_timing.lint.devices import mentions_device, stays_on_host
+from perf_timing.lint.model import Unit
 
 ON_DEVICE = {
     "a tensor is put on the GPU": "import torch\nx = torch.ones(3, device='cuda')\n",
@@ -51,3 +53,38 @@ def test_what_is_evidence(text: str) -> None:
 @pytest.mark.parametrize("text", ON_HOST.values(), ids=ON_HOST)
 def test_what_is_no_evidence(text: str) -> None:
     assert not mentions_device(text, "python")
+
+
+_LOADS = "import torch\nprint(torch.cuda.is_available())\nmodel = Net.from_pretrained(name)\n"
+STAYS = {
+    "a model that is loaded and never moved": _LOADS,
+    "a model that is only given another type": _LOADS + "model.to(torch.bfloat16)\n",
+    "a model that is put on the CPU": _LOADS + "model.to('cpu')\nx = torch.ones(3, device='cpu')\n",
+    "a remark that moves it": _LOADS + "# model.cuda()\n",
+}
+MAY_MOVE = {
+    "a model that is moved": _LOADS + "model.cuda()\n",
+    "a model that goes to a device of the caller": _LOADS + "model = model.to(args.device)\n",
+    "a model that is loaded to where there is room": _LOADS + "load(device_map='auto')\n",
+    "tensors made on a device": _LOADS + "x = torch.ones(3, device=d)\n",
+    "a wait for the device": _LOADS + "torch.cuda.synchronize()\n",
+    "a model of another file": "import torch\nprint(torch.cuda.is_available())\nrun(model)\n",
+}
+
+
+@pytest.mark.parametrize("text", STAYS.values(), ids=STAYS)
+def test_a_file_that_moves_nothing_computes_on_the_host(text: str) -> None:
+    assert stays_on_host(text)
+
+
+@pytest.mark.parametrize("text", MAY_MOVE.values(), ids=MAY_MOVE)
+def test_what_may_move_a_model(text: str) -> None:
+    assert not stays_on_host(text)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_what_moves_a_model_counts_where_no_part_in_timing_was_blanked(moved: bool) -> None:
+    timed = _LOADS + "import time\nt = time.time()\nmodel(x)\nprint(time.time() - t)\n"
+    whole = timed + ("def load():\n    return Net().cuda()\n" if moved else "")
+    found = check.check([Unit("a.py", "python", timed, whole=whole)], catalog.load_rules()).findings
+    assert any(f.rule == "host-clock-without-sync" for f in found) is moved

@@ -33,7 +33,7 @@ _ABOUT = (".shape", ".ndim", ".dtype", ".nbytes", ".itemsize", ".is_cuda", ".req
 # What these return is a number of the host, whatever they are asked of.
 _NUMBERS = frozenset(("size", "numel", "shape", "dim", "len", "element_size", "stride",
                       "storage_offset", "data_ptr", "nelement", "ndimension", "is_contiguous",
-                      "get_device"))  # fmt: skip
+                      "get_device", "elapsed_time", "get_elapsed_time"))  # fmt: skip
 
 
 # Comments and literal texts; what a C++ file includes counts as code.
@@ -94,6 +94,37 @@ def _names_device(code: str, told: str) -> bool:
     bound = [value.strip() for value in _BOUND.findall(told)]
     bound = [value for value in bound if not re.match(r"device\b", value)]
     return not bound or not all(_HOST_DEVICE.match(value) for value in bound)
+
+
+# Where a program that computes with torch makes or loads a model of its own.
+_BUILDS_MODEL = re.compile(
+    r"model\w*\s*=\s*[\w.]*\.from_pretrained\(|Model\w*\.from_pretrained\(|\bmodels\.(__dict__|[a-z]\w+\()"
+    r"|\bcreate_model\(|torch\.hub\.load\(|torch\.jit\.load\(|nn\.Sequential\(|\((torch\.)?nn\.Module\)"
+)
+# Whatever may put a model or its inputs on a device, or wait for one.
+_MOVES_ANYTHING = re.compile(
+    r"\.(cuda|xpu|hpu|npu|mps|ipu|to_device|device_put)\(|\bcuda\.(synchronize|Event|Stream|nvtx)"
+    r"|device_map|DataParallel|[aA]ccelerat(or|e\.)|deepspeed|default_device|default_tensor_type"
+    r"|\bpipeline\(|set_device|init_inference|\bTrainer|lightning|\bvllm\b|fabric"
+    r"|torch\.(xpu|mps|hpu|npu|accelerator)\.synchronize|to_empty|\bdevice\s*\("
+)
+_TO = re.compile(r"\.to\(([^()]*(?:\([^()]*\)[^()]*)*)")
+_GIVES_DEVICE = re.compile(r"\b\w*device\w*\s*=(?!=)\s*([^\n,)]*)")
+_ABOUT_HOST = re.compile(r"(torch\.device\(\s*)?[\"']cpu[\"']|None\b")
+
+
+def stays_on_host(text: str) -> bool:
+    """Whether a Python file makes a torch model and has nothing that could move it, or its inputs.
+
+    A file that only asks whether there is a device, or has an option called gpu, computes on the
+    host. What it imports does not count: a model that was made here is moved here.
+    """
+    told = _REMARKS.sub(lambda m: m["kept"] or " ", text)
+    if not _BUILDS_MODEL.search(told) or _MOVES_ANYTHING.search(told):
+        return False
+    if not all(is_dtype(given) or _ABOUT_HOST.match(given.strip()) for given in _TO.findall(told)):
+        return False
+    return all(_ABOUT_HOST.match(given.strip()) for given in _GIVES_DEVICE.findall(told))
 
 
 class Devices:
@@ -185,11 +216,11 @@ class Devices:
             if given:
                 return self.join([self.of(v, self.scopes.scope_of(v), depth) for v in given[:4]])
         found = [
-            self.of(value, self.scopes.scope_of(value), depth)
-            for _, value in (before or pairs)[-3:]
+            self._assigned(target, value, self.scopes.scope_of(value), depth)
+            for target, value in (before or pairs)[-3:]
         ]
         if not found:
-            loop_value = self._iterated(key, scope, node)
+            loop_value = self.iterated(key, scope, node)
             if loop_value is not None:
                 return self.of(loop_value, scope, depth)
         if not found and key in scope.parameters:
@@ -204,7 +235,30 @@ class Devices:
             return DEVICE if moved else self.join(found)
         return UNKNOWN
 
-    def _iterated(self, key: str, scope: Scope, node: Node) -> Node | None:
+    def _assigned(self, target: Node, value: Node, scope: Scope, depth: int) -> str:
+        """Where the part of `value` lives that `target` gets: loss of `logits, loss = run()`."""
+        group = target.parent
+        if value.kind == "call" and group is not None and group.kind in ("tuple", "list"):
+            function = self.scopes.called_function(value, scope)
+            returned = self._returns(function) if function is not None else []
+            same = [
+                v for v in returned if v.kind == "tuple" and len(v.children) == len(group.children)
+            ]
+            if function is not None and same and len(same) == len(returned):
+                at = next(i for i, part in enumerate(group.children) if part is target)
+                found = self.join([self.of(v.children[at], function, depth) for v in same[:3]])
+                if found != UNKNOWN:
+                    return found
+        return self.of(value, scope, depth)
+
+    @staticmethod
+    def _returns(function: Scope) -> list[Node]:
+        """The values that a function of the file returns."""
+        if function.node.kind == "lambda" and function.body is not None:
+            return [function.body]
+        return [n.children[0] for n in function.nodes if n.kind == "return" and n.children]
+
+    def iterated(self, key: str, scope: Scope, node: Node) -> Node | None:
         """The iterable of the loop around `node` that binds `key`."""
         for parent in node.ancestors():
             header = parent.child("comp_for") if parent.kind == "comp" else parent
@@ -313,10 +367,7 @@ class Devices:
 
     def _returned(self, function: Scope, depth: int) -> str:
         """Where the values that a function of the file returns live."""
-        values = [n.children[0] for n in function.nodes if n.kind == "return" and n.children]
-        if function.node.kind == "lambda" and function.body is not None:
-            values = [function.body]
-        found = [self.of(value, function, depth) for value in values[:3]]
+        found = [self.of(value, function, depth) for value in self._returns(function)[:3]]
         return self.join(found) if found and function.short_name != "forward" else UNKNOWN
 
     def _receiver(self, function: Node, scope: Scope, depth: int) -> str:

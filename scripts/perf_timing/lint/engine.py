@@ -80,7 +80,8 @@ class SourceFile:
 
     @cached_property
     def roles(self) -> Roles:
-        return Roles(self.scopes, self.devices, self.helpers.sync, self.helpers.gpu)
+        helpers = self.helpers
+        return Roles(self.scopes, self.devices, helpers.sync, helpers.gpu, self.unit.whole)
 
     @cached_property
     def flow(self) -> Flow:

@@ -97,6 +97,8 @@ class Flow:
                 yield from self._call(node, scope, depth)
             elif node.kind == "with":
                 yield from self._context(node, scope, depth)
+            elif node.kind == "interpolation" and self.roles.formats(node, scope):
+                yield Step(node, node, frozenset({r.READ}), node.end)
             elif cpp and node.kind in ("assign", "declarator"):
                 roles = self.roles.of(node, scope)
                 if roles:

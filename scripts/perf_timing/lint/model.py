@@ -17,6 +17,7 @@ class Unit:
     language: str  # "python" or "cuda" (CUDA, HIP and C++)
     text: str
     places: tuple[tuple[int | None, int], ...] = ()
+    whole: str = ""  # the file that `text` is a part of, where some of it was blanked
 
     def place(self, line: int) -> tuple[int | None, int]:
         """(cell or None, line) that the reader sees for 1-based `line` of `text`."""

@@ -10,7 +10,16 @@ import re
 from functools import cached_property
 
 from perf_timing.lint import vocabulary as words
-from perf_timing.lint.devices import DEVICE, HOST, RPC, UNKNOWN, Devices, is_dtype, mentions_device
+from perf_timing.lint.devices import (
+    DEVICE,
+    HOST,
+    RPC,
+    UNKNOWN,
+    Devices,
+    is_dtype,
+    mentions_device,
+    stays_on_host,
+)
 from perf_timing.lint.facts import Node
 from perf_timing.lint.scopes import (
     Scope,
@@ -88,20 +97,41 @@ _RUNS_MODEL = re.compile(
     r"|simulat|rollout|denoise|render|kernel|attn|gemm|latency|speed|throughput|perf|epoch|gpu|cuda"
 )
 # What moves a model and the tensors that it is given.
-_MOVES = re.compile(r"accelerat|device_map|DataParallel|deepspeed|default_device|pipeline|pl\.")
+_MOVES = re.compile(
+    r"Accelerator\(|accelerate\.\w+\(|dispatch|device_map|DataParallel|deepspeed|default_device"
+    r"|pipeline|\bpl\.|Fabric\("
+)
 _MAKES_TENSOR = re.compile(
     r"torch\.(ones|zeros|empty|full|rand|randn|randint|arange|tensor|from_numpy)(_like)?\("
 )
 # What turns a tensor into a number of the host, and so reads it.
 _CASTS = frozenset({"float", "int", "bool", "math.isnan", "math.isinf", "math.isfinite"})
+# What gives a tensor of one member, which `if` or `assert` turns into a truth.
+_DECIDES = re.compile(
+    r"torch\.(any|all|isnan|isinf|isfinite|(is|count)_nonzero|max|min|sum|mean|norm)$"
+)
 # Writers of TensorBoard, which copy a tensor to the host when they are given it.
 _SUMMARIES = frozenset({"add_scalar", "add_scalars", "add_histogram", "add_image", "add_images"})
 
 
+# A slice of an array of several dimensions.
+_SLICED = re.compile(r"\[[^\[\]]*:[^\[\]]*,|\[[^\[\]]*,[^\[\]]*:")
 # An object that takes times.
 _A_TIMER = re.compile(r"(timer|stop_?watch)$", re.IGNORECASE)
 # An object that works on the host by its name: CPUInfer.sync(), cpu_engine.submit(...).
 _CPU_OBJECT = re.compile(r"^(self\.|\w+\.)?(CPU[A-Z]\w*|cpu_(?!count)\w+|\w+_cpu_\w+)\.\w+$")
+
+
+def _is_condition(node: Node) -> bool:
+    """Whether a branch hangs on the value of `node`, so that a tensor has to be read for it."""
+    child = node
+    for parent in node.ancestors():
+        if parent.kind in ("if", "elif", "while", "assert"):
+            return parent.children[0] is child
+        if parent.kind not in ("not", "bool", "compare", "binary", "unary"):
+            return False
+        child = parent
+    return False
 
 
 def _for_cpu(node: Node, callee: str) -> bool:
@@ -140,8 +170,10 @@ class Roles:
         devices: Devices,
         sync_helpers: frozenset[str] = frozenset(),
         gpu_helpers: frozenset[str] = frozenset(),
+        whole: str = "",
     ) -> None:
         self.scopes = scopes
+        self.whole = whole or scopes.tree.text  # with functions that have no part in timing
         self.sync_helpers = sync_helpers
         self.gpu_helpers = gpu_helpers
         self.devices = devices
@@ -162,6 +194,8 @@ class Roles:
             and not re.search(r"\bcuda\b", scopes.tree.code)
         )
         self.evidence = mentions_device(scopes.tree.code, scopes.language)
+        if self.evidence and self.python and self.libraries == {"torch"}:
+            self.evidence = not stays_on_host(self.whole)
         self._known: dict[int, frozenset[str]] = {}
         self._macros: dict[str, str] = {}
         if not self.python:
@@ -207,7 +241,8 @@ class Roles:
             return set()
         if full.startswith(("torchvision.io", "torchvision.datasets", "torchvision.transforms")):
             return set()
-        if full.startswith(_RUNTIME) and not words.WAIT_NAME.search(short):
+        waits = words.WAIT_NAME.search(short) or words.CPP_ANY_WAIT.search(short)
+        if full.startswith(_RUNTIME) and not waits:
             if short == "empty_cache":
                 return {READ}  # it frees device memory, which waits for the device
             return self._events(node, callee, full, short, scope)
@@ -265,8 +300,9 @@ class Roles:
         if self._is_taichi and short == "to_numpy":
             return {READ, COPY}
         if short in words.READ_NAMES and (
-            "." in callee or short in ("to_python_float", "device_get")
-        ):
+            "." in callee or short in ("to_python_float", "device_get") or "nms" in short
+            or short == "non_max_suppression"
+        ):  # fmt: skip
             return self._read(node, full, short, scope)
         if short in ("decode", "convert_ids_to_tokens") and "token" in callee:
             given = [self.devices.of(arg, scope) for arg in positional(node)[:1]]
@@ -308,11 +344,7 @@ class Roles:
             return {READ}
         if any(a.kind == "string" and a.text.strip("'\"") == "cpu" for a in positional(node)):
             return {READ, COPY}
-        if full in ("torch.any", "torch.all") and any(
-            p.kind in ("if", "while", "assert")
-            for p in node.ancestors()
-            if p.kind not in ("call", "args", "not", "bool")
-        ):
+        if _DECIDES.match(full) and _is_condition(node):
             return {READ}
         if short == "sleep":
             return {SLEEP}
@@ -370,7 +402,7 @@ class Roles:
         base = squeeze(function.text).partition(".")[0] if function.kind == "name" else ""
         if not base or self.scopes.assignments(base, scope):
             return False
-        listed = self.devices._iterated(base, scope, function)
+        listed = self.devices.iterated(base, scope, function)
         return listed is not None and bool(
             re.search(r"loader", listed.text) and not re.search(r"dali|prefetch", listed.text, re.I)
         )
@@ -441,23 +473,50 @@ class Roles:
         if not is_io:
             return set()
         roles = {IO}
-        if any(self.devices.of(arg, scope) == DEVICE for arg in self._printed(node)):
+        printed = self._printed(node)
+        if any(self.devices.of(arg, scope) == DEVICE for arg in printed):
             roles.add(READ)
+        if self.evidence and any(
+            _SLICED.search(arg.text) and self.devices.of(arg, scope) != HOST for arg in printed
+        ):
+            roles.add(READ)  # print(output[0][:, 0, :]): only an array is sliced so
         return roles
 
+    def formats(self, interpolation: Node, scope: Scope) -> bool:
+        """Whether a tensor of the device becomes text, before a clock later in the text is read.
+
+        f"{loss:.4f} in {time.time() - start}": values are formatted in their order.
+        """
+        text = interpolation.parent
+        value = interpolation.children[0] if interpolation.children else None
+        if text is None or value is None or self.devices.of(value, scope) != DEVICE:
+            return False
+        return any(  # in this text, or in one that goes on where it ends
+            n.kind == "call" and self.scopes.resolve(callee_text(n)) in words.PYTHON_CLOCKS
+            for n in (text.parent or text).walk()
+            if n.start > interpolation.end
+        )
+
     def _printed(self, node: Node) -> list[Node]:
+        """The values that an output turns into text, by themselves or in a format."""
         found = []
         for arg in positional(node):
+            formats = arg.kind == "call" and callee_text(arg).endswith(".format")
             if arg.kind == "string":
                 for part in arg.walk():
                     if part.kind == "interpolation" and part.children:
                         found.append(part.children[0])
-            elif arg.kind == "name" and not arg.text.endswith((".shape", ".device", ".dtype")):
+            elif formats and callee_text(arg)[:1] in "\"'":
+                found += positional(arg)
+            elif arg.kind == "binary" and arg.children[0].kind == "string":
+                values = arg.children[-1]
+                found += values.children if values.kind == "tuple" else [values]
+            elif arg.kind in ("name", "subscript"):
                 found.append(arg)
         return [
             a
             for a in found
-            if a.kind in ("name", "subscript")
+            if (a.kind in ("name", "subscript") or callee_text(a).startswith("torch."))
             and not a.text.endswith((".shape", ".device", ".dtype", ".size"))
         ]
 
@@ -711,6 +770,8 @@ class Roles:
             return set()  # what a function of another file does its name does not tell
         if set(operands) == {HOST} and self._is_given_host_tensors(node):
             return set()  # a model on a device would not take them
+        if self._is_given_batch(node, scope):
+            return set()
         if words.MODEL.search(callee):
             return {WORK, LIKELY}
         if short in words.TENSOR_VERBS and "." in callee and "torch" in self.libraries:
@@ -726,7 +787,7 @@ class Roles:
 
     def _is_given_host_tensors(self, node: Node) -> bool:
         """Whether arguments, all of them values of the host, are tensors that nothing moves."""
-        if _MOVES.search(self.scopes.tree.text):
+        if _MOVES.search(self.whole):
             return False
         values = [
             value.text
@@ -734,6 +795,22 @@ class Roles:
             for _, value in self.scopes.assignments(squeeze(argument.text))
         ]
         return any(_MAKES_TENSOR.match(squeeze(value)) for value in values)
+
+    def _is_given_batch(self, node: Node, scope: Scope) -> bool:
+        """Whether an argument is what a DataLoader of torch gave, and nothing moved it since."""
+        if "DataLoader(" not in self.whole or _MOVES.search(self.whole):
+            return False
+        return any(self._is_batch(a, scope) for a in positional(node) if a.kind == "name")
+
+    def _is_batch(self, name: Node, scope: Scope) -> bool:
+        key = squeeze(name.text)
+        listed = self.devices.iterated(key, scope, name)
+        if listed is None or self.scopes.assignments(key, scope):
+            return False
+        if listed.kind == "call" and positional(listed):  # enumerate(loader), tqdm(loader)
+            listed = positional(listed)[0]
+        made = self.scopes.definition(listed, squeeze(listed.text), scope)
+        return made is not None and callee_text(made).endswith("DataLoader")
 
     def _is_about_model(self, node: Node, head: str) -> bool:
         """Whether a method of a model is called, or a function whose first argument is one."""

@@ -171,7 +171,7 @@ def _fill(document: Document) -> None:
     else:
         part, failure = _living_part(whole) if wanted else whole, None
     if wanted or failure:
-        unit = Unit(target.shown, target.kind, part)
+        unit = Unit(target.shown, target.kind, part, whole="" if part is whole else whole)
         document.pieces.append(Piece(unit, failure=failure, shown=None if part is whole else whole))
 
 

@@ -97,7 +97,9 @@ PYTHON_WAITS = {"mlx.core.eval", "mx.eval", "mlx.core.synchronize", "jax.block_u
 READ_NAMES = frozenset(
     "item cpu numpy tolist asnumpy copy_to_host device_get to_py to_dlpack_host get_scale"
     " copy_to_cpu to_host allclose equal is_close nonzero isnan_any to_python_float assert_close"
-    " assert_allclose assert_equal unique masked_select".split()
+    " assert_allclose assert_equal unique masked_select"
+    # How many boxes are left is known on the host only when the device has counted them.
+    " nms batched_nms soft_nms multiclass_nms non_max_suppression".split()
 )
 # Work that is complete when the call returns.
 BLOCKING_NAMES = frozenset(
@@ -287,7 +289,7 @@ DEVICE_LIBRARY = re.compile(r"torch|tensor|paddle|mxnet|mindspore|oneflow|onnx|k
 # CUDA and HIP runtime: last segment without the vendor's prefix.
 # The last three are the prefixes of projects' own layers over CUDA and HIP.
 CPP_VENDOR = re.compile(r"^(cuda|hip|cu|mu|musa|gpu|hc|dev)(?=[A-Z])")
-CPP_ANY_WAIT = re.compile(r"(Device|Stream|Event|Thread|Queue)_?[sS]ynchronize$")
+CPP_ANY_WAIT = re.compile(r"([dD]evice|[sS]tream|[eE]vent|Thread|Queue)_?[sS]ynchronize$")
 # Methods of other files that bring a buffer back: the host may read it when they return.
 COPY_TO_HOST = re.compile(
     r"^(copy|transfer|move|sync|download|read)_?(from_?(device|gpu))?_?(to|2)_?(host|cpu)$"

@@ -217,8 +217,8 @@ def _opaque(source: SourceFile, region: Region) -> Step | None:
             found = None
     if found is None or not source.evidence or _is_decorator(region):
         return None
-    if source.language == "cuda" and not purpose.is_named_so(source, region.end):
-        return None  # a callback of a library: what it does is anybody's guess
+    if not purpose.is_named_so(source, region.end):
+        return None  # a callback: what it does is anybody's guess
     loops = region.sample_loops[:1] + region.inner_loops(found.site)[:1]
     lines = {found.site.line, found.site.line - 1, *(loop.line for loop in loops)}
     notes = [c.text for c in source.tree.comments if c.line in lines]
