@@ -198,3 +198,113 @@ def test_no_wait_where_it_is_not_plain(lint: Lint, project: Project, code: str) 
     folder = project({"a.py": code})
     assert lint("a.py", "--fix", "--unsafe-fixes", "--fail-on", "info").status == 1
     assert (folder / "a.py").read_text() == code
+
+
+SHORT = """\
+{imports}
+import torch
+
+x = torch.randn(64, 64, device="cuda")
+for _ in range(10):
+    y = x @ x
+torch.cuda.synchronize()
+
+
+def once():
+    a = {clock}()
+    y = x @ x
+    torch.cuda.synchronize()
+    b = {clock}()
+    print("matmul us:", (b - a) * 1e6){more}
+
+
+def other():
+    return {clock}()
+"""
+
+
+@pytest.mark.parametrize(
+    ("imports", "old", "new"),
+    [
+        ("import time", "time.time", "time.perf_counter"),
+        ("import time as t  # \u00b5s", "t.time", "t.perf_counter"),
+        ("from time import perf_counter, time", "time", "perf_counter"),
+        ("from time import time\nfrom time import perf_counter as now", "time", "now"),
+        ("from time import time as wall\nimport time", "wall", "time.perf_counter"),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_two_readings_of_a_short_span_become_perf_counter(
+    lint: Lint, project: Project, imports: str, old: str, new: str, end: str
+) -> None:
+    before = SHORT.format(imports=imports, clock=old, more="").replace("\n", end)
+    folder = project({"a.py": before.encode()})
+    found = lint("a.py", "--format", "json").findings
+    run = lint("a.py", "--fix", "--format", "json")
+    after = (folder / "a.py").read_bytes().decode()
+    for name in "ab":
+        before = before.replace(f"{name} = {old}()", f"{name} = {new}()")
+    assert after == before
+    assert [f["rule"] for f in run.findings] == [
+        f["rule"] for f in found if f["rule"] != "coarse-clock"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("imports", "clock", "more"),
+    [
+        ("from time import time", "time", ""),
+        ("from time import time\nif x:\n    from time import perf_counter", "time", ""),
+        ("from time import time, perf_counter\nperf_counter = time", "time", ""),
+        ("import time", "time.time", "\n    print(a)"),
+        ("import time", "time.time", "\n    return b"),
+        ("import time", "time.time", "\n    log.start = a"),
+        ("import time", "time.time", "\n    if a > limit:\n        stop()"),
+        ("import time", "time.time", "\n    print(b - began)"),
+        ("import time", "time.time", "\n    a = parse(text)\n    print(b - a)"),
+        ("import time", "time.time", "\n    def late():\n        return a"),
+        ("import time", "time.time", "\n    a += pause"),
+        ("import time", "time.time", '\n    print(f"{a=}")'),
+        ("import time", "time.time", "\n    c = d = time.time()\n    print(c - b, d)"),
+    ],
+    ids=[
+        "perf_counter is not imported",
+        "perf_counter may not be imported",
+        "the name perf_counter is another function",
+        "a reading is printed",
+        "a reading is returned",
+        "a reading is stored",
+        "a reading is compared",
+        "a reading meets a time from elsewhere",
+        "a variable holds another time later",
+        "an inner function uses a reading",
+        "a reading is moved",
+        "a reading is shown with its name",
+        "a reading meets one that is printed",
+    ],
+)
+def test_a_wall_clock_stays_where_its_readings_are_more_than_subtracted(
+    lint: Lint, project: Project, imports: str, clock: str, more: str
+) -> None:
+    code = SHORT.format(imports=imports, clock=clock, more=more)
+    folder = project({"a.py": code})
+    arguments = ("a.py", "--select", "coarse-clock", "--format", "json")
+    assert [f["fix"] for f in lint(*arguments).findings] == [None]
+    lint(*arguments, "--fix", "--unsafe-fixes")
+    assert (folder / "a.py").read_text() == code
+
+
+def test_a_reading_of_the_module_stays_where_a_function_uses_it(
+    lint: Lint, project: Project
+) -> None:
+    code = (
+        "import time\nimport torch\nx = torch.randn(64, 64, device='cuda')\nbegan = time.time()\n"
+        "y = x @ x\ntorch.cuda.synchronize()\nprint('us', (time.time() - began) * 1e6)\n"
+        "def report():\n    print(began)\n"
+    )
+    folder = project({"a.py": code})
+    lint("a.py", "--select", "coarse-clock", "--fix")
+    assert (folder / "a.py").read_text() == code
+    project({"a.py": code.replace("    print(began)", "    pass")})
+    lint("a.py", "--select", "coarse-clock", "--fix")
+    assert "began = time.perf_counter()" in (folder / "a.py").read_text()

@@ -6,6 +6,7 @@ A rule gets a `SourceFile` and yields `Report`s. Everything is computed when fir
     source.regions.pairs    elapsed-time calls with the records of their events
     source.regions.deltas   differences of two readings of a clock
     source.flow.steps(s)    what a scope does, helpers inlined (flow.Step with roles of roles.py)
+    source.units            (contradictions between units of time, times that are converted)
     source.scopes           functions, imports, assignments, call sites
     source.devices.of(n, s) whether a value lives on the device
     source.tree             the uniform tree (facts.Node)
@@ -25,6 +26,9 @@ from perf_timing.lint.devices import Devices
 from perf_timing.lint.facts import Node, Tree
 from perf_timing.lint.flow import Flow, Step, exclusive, pending
 from perf_timing.lint.model import Fix, Unit
+from perf_timing.lint.quantities import Quantity
+from perf_timing.lint.quantity_flow import QuantityFlow
+from perf_timing.lint.quantity_values import Problem
 from perf_timing.lint.regions import Region, Regions, remembered
 from perf_timing.lint.roles import Roles
 from perf_timing.lint.scopes import (
@@ -90,6 +94,12 @@ class SourceFile:
     @cached_property
     def regions(self) -> Regions:
         return Regions(self.scopes, self.flow)
+
+    @cached_property
+    def units(self) -> tuple[list[Problem], list[Quantity]]:
+        """Where units of time contradict each other, and the times that the code converts."""
+        flow = QuantityFlow(self.scopes)
+        return flow.run(), flow.converted
 
     @property
     def evidence(self) -> bool:

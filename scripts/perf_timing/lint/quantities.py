@@ -35,7 +35,7 @@ class Quantity:
 
     `exponents` holds every unit that the number may be in. `work` is what a rate counts: "bytes",
     "flops", "count", or "" where that is not known. `declared` marks a unit known from a name
-    only, `converted` one that a factor in the code has changed.
+    only, `converted` one that a factor in the code has changed, `divided` a time over a count.
     """
 
     kind: str
@@ -43,6 +43,7 @@ class Quantity:
     work: str = ""
     declared: bool = False
     converted: bool = field(default=False, compare=False)
+    divided: bool = field(default=False, compare=False)
     origin: Node | None = field(default=None, compare=False)  # the clock or the event
     site: Node | None = field(default=None, compare=False)  # the expression last assigned
 
@@ -208,14 +209,15 @@ def divide(a: Value, b: Value) -> Value:
         if isinstance(a, Number):
             return _fold(a.value / b.value if b.value else 0.0, a.shift - b.shift, a, b)
         if isinstance(a, Quantity):
-            return None if b.opaque else _shift(a, b.shift, b.ambiguous)
+            over = a if b.shift else replace(a, divided=True)
+            return None if b.opaque else _shift(over, b.shift, b.ambiguous)
         if isinstance(a, Work):
             return replace(a, exponent=a.exponent + b.shift, certain=a.certain and not b.opaque)
         return Work(exponent=b.shift, kind="", certain=False)
     if isinstance(b, Quantity):
         return _over(a, b)
     if isinstance(a, Quantity):
-        return _times_work(a, b, -1)
+        return _times_work(replace(a, divided=True), b, -1)
     if isinstance(a, Work) and isinstance(b, Work):
         return Work(a.exponent - b.exponent, a.kind, a.certain and b.certain)
     return Work(a.exponent, a.kind, False) if isinstance(a, Work) else None

@@ -64,7 +64,7 @@ class QuantityFlow(Calls):
         passed: dict[int, dict[tuple[int, str], list[Value]]] = {}
         active = scopes
         for _ in range(PASSES):
-            self.problems = []
+            self.problems, self.converted = [], []
             timed = set()
             for scope in active:
                 self._given_now, self.met_time = defaultdict(list), False

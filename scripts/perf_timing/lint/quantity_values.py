@@ -121,6 +121,8 @@ class Values:
         text = scopes.tree.text
         self.torch_timers = "utils.benchmark" in text or "blocked_autorange" in text
         self.problems: list[Problem] = []
+        # What is worked out in another unit than the clock's, and is no part of more arithmetic.
+        self.converted: list[Quantity] = []
         self.met_time = False  # whether a time was met in the scope that is run
         self._returns: dict[int, Value] = {}
         self._final: dict[int, dict[str, Stored]] = {}
@@ -384,7 +386,15 @@ class Values:
             self._claims(claims_in_format(left, pairs))
             return None
         a, b = self.value(left, frame), self.value(right, frame)
-        return self._arithmetic(operator, a, b, node)
+        return self._note_converted(self._arithmetic(operator, a, b, node), node)
+
+    def _note_converted(self, found: Value, node: Node) -> Value:
+        """`found`, the result of `node`, noted where it is a time that has been converted."""
+        inner = plain(found)
+        operand = node.parent is not None and node.parent.kind in ("binary", "compare")
+        if isinstance(inner, Quantity) and inner.converted and not operand:
+            self.converted.append(inner)
+        return found
 
     def _beside_sizeof(self, node: Node, frame: Frame) -> Value:
         """`n * sizeof(float)`: the tree has no node for sizeof."""
@@ -488,7 +498,7 @@ class Values:
         outer, frame.rescaled = frame.rescaled, key
         old = self.value(target, frame)
         frame.rescaled = outer
-        found = self._arithmetic(operator.rstrip("="), old, added, node)
+        found = self._note_converted(self._arithmetic(operator.rstrip("="), old, added, node), node)
         kept = isinstance(old, Many) or not isinstance(found, Quantity)
         if operator in ("+=", "-=") and kept:
             # A count that began at 0 is what is added to it.

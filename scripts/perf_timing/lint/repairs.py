@@ -10,7 +10,15 @@ from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.model import Fix
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import call_args, callee_text, keyword, positional
+from perf_timing.lint.samples import operator
+from perf_timing.lint.scopes import (
+    Scope,
+    call_args,
+    callee_text,
+    imported,
+    keyword,
+    positional,
+)
 
 _COMPOUND = frozenset(
     ("if", "elif", "else", "for", "while", "with", "try", "except", "finally", "match", "switch")
@@ -18,9 +26,10 @@ _COMPOUND = frozenset(
 _OTHER_DEVICES = re.compile(r"[\"'](mps|xpu|hpu|npu)\b|torch\.(mps|xpu|hpu|npu|accelerator)\b")
 _CUDA_RUNTIME = re.compile(r"\bcuda[A-Z]\w+\s*\(|cuda_runtime|<<<")
 _HIP_RUNTIME = re.compile(r"\bhip[A-Z]\w+\s*\(|hip/hip_runtime")
-_CPU_CLOCKS = frozenset(
-    ("time.process_time", "time.thread_time", "time.clock", "time.process_time_ns")
+_REPLACED = frozenset(
+    ("time.time", "time.process_time", "time.thread_time", "time.clock", "time.process_time_ns")
 )
+_OWNERS = ("function", "lambda", "class")
 
 
 def wait_before(source: SourceFile, region: Region, reading: Node) -> tuple[Fix, ...]:
@@ -98,39 +107,132 @@ def _with_argument(call: Node) -> tuple[Fix, ...]:
 
 
 def wall_clock(source: SourceFile, region: Region) -> tuple[Fix, ...]:
-    """time.perf_counter() in place of a clock of CPU time, at every reading in the function.
+    """time.perf_counter() in place of another clock, at all readings that meet in a difference.
 
-    Safe where no reading leaves the function: two clocks never meet in one difference.
+    Safe where the differences are all that becomes of them: no reading is printed, kept or passed
+    on, and no difference is left with two clocks.
     """
     clock = callee_text(region.end)
     resolved = source.scopes.resolve(clock)
-    if source.language != "python" or resolved not in _CPU_CLOCKS or "." not in clock:
+    if source.language != "python" or resolved not in _REPLACED:
         return ()
     if region.timer is not None or region.hooked:
         return ()
-    calls = [n for n in region.scope.nodes if n.kind == "call" and callee_text(n) == clock]
-    stored = {target.text for call in calls if (target := _target(call)) is not None}
-    uses = [use for name in stored for use in source.uses(name, region.scope)]
-    if region.start not in calls or not all(_subtracted(node) for node in [*calls, *uses]):
+    readings = _Readings(source, region.scope, clock).meeting(region.start, region.end)
+    new = _perf_counter(source, readings[0], clock, resolved) if readings else ""
+    if not new or not all(r.text.startswith(clock) for r in readings):
         return ()
-    new = f"{clock.rpartition('.')[0]}.perf_counter{'_ns' if resolved.endswith('_ns') else ''}"
-    return tuple(Fix(c.start, c.start + len(clock), new) for c in calls if c.text.startswith(clock))
+    return tuple(Fix(r.start, r.start + len(clock), new) for r in readings)
+
+
+def _perf_counter(source: SourceFile, first: Node, clock: str, resolved: str) -> str:
+    """What the file calls time.perf_counter (or its _ns) from the reading `first` on, or ""."""
+    full = f"time.perf_counter{'_ns' if resolved.endswith('_ns') else ''}"
+    module, dot, _ = clock.rpartition(".")
+    if dot:
+        known = source.scopes.imports.get(module) == "time"
+        return f"{module}.{full.removeprefix('time.')}" if known else ""
+    for node in source.tree.of_kind("import"):
+        if node.parent is source.tree.root and node.end <= first.start:
+            for name, target in imported(node.text):
+                if not source.scopes.assignments(name) and target in ("time", full):
+                    return name if target == full else f"{name}.{full.removeprefix('time.')}"
+    return ""
+
+
+class _Readings:
+    """The readings of `clock` in `scope` that stand on the two sides of a minus."""
+
+    def __init__(self, source: SourceFile, scope: Scope, clock: str) -> None:
+        self.source = source
+        self.scope = scope
+        self.clock = clock
+
+    def meeting(self, *first: Node) -> list[Node]:
+        """`first` and all that meet them in differences; none where one has another use."""
+        found: dict[int, Node] = {}
+        todo = list(first)
+        while todo:
+            reading = todo.pop()
+            if id(reading) in found:
+                continue
+            found[id(reading)] = reading
+            others = self._others(reading)
+            if others is None:
+                return []
+            todo += others
+        return sorted(found.values(), key=lambda node: node.start)
+
+    def _others(self, reading: Node) -> list[Node] | None:
+        """What meets a reading; None where more than differences becomes of it."""
+        if not self._is_reading(reading):
+            return None
+        target = _target(reading)
+        if target is None:
+            return self._opposite(reading)
+        stored = self._stored(target.text)
+        if stored is None:
+            return None
+        for use in self.scope.names.get(target.text, []):
+            if not _is_assigned(use):
+                opposite = self._opposite(use)
+                if opposite is None:
+                    return None
+                stored = [*stored, *opposite]
+        return stored
+
+    def _is_reading(self, node: Node) -> bool:
+        return (
+            node.kind == "call"
+            and callee_text(node) == self.clock
+            and self.source.scopes.scope_of(node) is self.scope
+            and next((n.kind for n in node.ancestors() if n.kind in _OWNERS), "") != "class"
+        )
+
+    def _opposite(self, operand: Node) -> list[Node] | None:
+        """The readings on the other side of the minus beside `operand`."""
+        difference = operand.parent
+        if difference is None or difference.kind != "binary" or operator(difference) != "-":
+            return None
+        other = next((c for c in difference.children if c is not operand), None)
+        if other is None or other.kind == "call":
+            return None if other is None else [other]
+        return self._stored(other.text) if other.kind == "name" else None
+
+    def _stored(self, name: str) -> list[Node] | None:
+        """The readings that the plain variable `name` holds; None where it may hold more."""
+        scopes = self.source.scopes
+        if "." in name or name in self.scope.parameters or self._is_shared(name):
+            return None
+        pairs = scopes.assignments(name, self.scope)
+        plain = all(_target(value) is target for target, value in pairs)
+        return [value for _, value in pairs] if pairs and plain else None
+
+    def _is_shared(self, name: str) -> bool:
+        """Whether a function inside of this scope may use its variable."""
+        return any(
+            name in other.names and name not in other.parameters and not _is_local(name, other)
+            for other in self.source.scopes.all
+            if other is not self.scope and self.scope in other.enclosing()
+        )
 
 
 def _target(reading: Node) -> Node | None:
-    """The plain variable that a reading is stored in."""
+    """The variable that a reading, and nothing else, is stored in."""
     parent = reading.parent
     if parent is None or parent.kind != "assign" or parent.children[-1] is not reading:
         return None
+    if parent.parent is None or parent.parent.kind not in ("block", "module"):
+        return None
     target = parent.children[0]
-    return target if target.kind == "name" and "." not in target.text else None
+    return target if target.kind == "name" else None
 
 
-def _subtracted(node: Node) -> bool:
-    """Whether a reading, or the variable with it, is only stored and subtracted."""
-    parent = node.parent
-    if parent is None:
-        return False
-    if parent.kind == "assign":
-        return parent.children[0] is node or _target(node) is not None
-    return parent.kind == "binary" and "-" in parent.tree.text[parent.start : parent.end]
+def _is_local(name: str, scope: Scope) -> bool:
+    uses = scope.names[name]
+    declared = any(use.parent is not None and use.parent.kind == "global" for use in uses)
+    return any(map(_is_assigned, uses)) and not declared
+
+
+def _is_assigned(use: Node) -> bool:
+    return use.parent is not None and use.parent.kind == "assign" and use.parent.children[0] is use

@@ -243,7 +243,7 @@ class Scopes:
                 bound[name] = target
             return bound
         for node in self.tree.of_kind("import"):
-            bound.update(_imported(node.text))
+            bound.update(imported(node.text))
         return bound
 
     @cached_property
@@ -544,7 +544,7 @@ def _decorators(node: Node) -> list[Node]:
     return found
 
 
-def _imported(text: str) -> Iterator[tuple[str, str]]:
+def imported(text: str) -> Iterator[tuple[str, str]]:
     text = re.sub(r"#.*", "", text).replace("\\\n", " ").replace("(", " ").replace(")", " ")
     found = re.match(r"\s*from\s+([\w.]+)\s+import\s+(.*)", text, re.DOTALL)
     if found:

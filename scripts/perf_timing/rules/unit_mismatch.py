@@ -63,7 +63,6 @@ from collections.abc import Iterator
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quantities import Quantity, literal, unit_name
-from perf_timing.lint.quantity_flow import QuantityFlow
 from perf_timing.lint.quantity_values import Problem
 from perf_timing.lint.samples import operator
 from perf_timing.lint.scopes import callee_text, last_segment, positional
@@ -96,7 +95,7 @@ _IMPOSSIBLE = 15.0  # 1e15 a second as the unit of a rate
 
 def check(source: SourceFile) -> Iterator[Report]:
     """Every contradiction between units."""
-    for problem in QuantityFlow(source.scopes).run():
+    for problem in source.units[0]:
         if problem.value.kind == "rate" and min(problem.value.exponents) >= _IMPOSSIBLE:
             continue  # a factor was taken for a unit: no device moves that much
         if _belongs_to_bytes(problem) or _averages(source, problem):
