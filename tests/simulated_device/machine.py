@@ -493,7 +493,8 @@ class Machine:
         if known is None:
             spans: list[tuple[float, float]] = []
             for node in graph.nodes:
-                ready = max((self._ready(spans[d]) for d in node.depends), default=0.0)
+                before = [(spans[d], graph.nodes[d].kernel) for d in node.depends]
+                ready = max((self._ready(*one) for one in before), default=0.0)
                 spans.append((ready, self.nominal_us(node.kernel)))
             total = max((start + us for start, us in spans), default=0.0)
             known = graph.plans[key] = (spans, total, self.l2.state())
@@ -501,9 +502,12 @@ class Machine:
         self.l2.restore(state)
         return spans, total
 
-    def _ready(self, span: tuple[float, float]) -> float:
+    def _ready(self, span: tuple[float, float], kernel: Kernel) -> float:
         start, us = span
-        return start + max(us + self.model.graph_gap_us, self.model.graph_min_period_us)
+        gap_us = self.model.graph_gap_us
+        if kernel.accesses and us < 10:
+            gap_us += self.model.graph_memory_gap_us
+        return start + max(us + gap_us, self.model.graph_min_period_us)
 
     def replay(self, graph: Capture) -> None:
         self.need_context()

@@ -56,6 +56,7 @@ class DeviceModel:
     submit_latency_us: float = 2.0
     eager_gap_us: float = 1.0
     graph_gap_us: float = 0.05
+    graph_memory_gap_us: float = 0.0  # more, after a short kernel that touches memory
     graph_min_period_us: float = 1.3
     graph_start_us: float = 3.0
     graph_upload_us: float = 100.0  # in the first replay only
