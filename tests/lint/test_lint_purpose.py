@@ -70,3 +70,23 @@ def test_the_documentation_names_the_rules_that_ask_first() -> None:
     told = page.read_text(encoding="utf-8").split("**What the code is for**")[1].split("- **")[0]
     asked = [rule.code for rule in load_rules() if rule.benchmark_only]
     assert re.findall(r"TIM\d+", told) == asked
+
+
+TRAINED = """\
+    for x, y in loader:
+        t0 = time.time()
+        loss = criterion(model(x.cuda()), y.cuda())
+        print(loss.item())
+        loss.backward()
+        optimizer.step()
+        torch.cuda.synchronize()
+        print(time.time() - t0)
+"""
+
+
+def test_waits_of_timed_training_steps_are_reported_in_a_long_training_script(
+    lint: Lint, project: Project
+) -> None:
+    text = HEAD + MUCH_ELSE + "def fit(loader, criterion, optimizer):\n" + TRAINED
+    found = rules_in(lint, project, "train.py", text)
+    assert found == {"blocking-read-in-measured-loop", "sync-in-measured-loop"}

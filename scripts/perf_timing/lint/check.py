@@ -154,7 +154,7 @@ def _check_unit(
             continue  # what is measured runs on the host
         reports: Iterable[engine.Report] = rule.check(source)
         if rule.benchmark_only:
-            reports = (r for r in reports if purpose.is_measuring(source, r.node))
+            reports = (r for r in reports if r.anywhere or purpose.is_measuring(source, r.node))
         yield from _engine_findings(unit, lines, rule, reports, tree)
 
 

@@ -47,7 +47,8 @@ class Report:
     """What a rule's `check` yields: the node to point at and what is wrong there.
 
     `note` replaces the rule's NOTE where given. `related` are (node, text) pairs of other places.
-    `fixes` are replacements that mend it together (repairs.py).
+    `fixes` are replacements that mend it together (repairs.py). `anywhere`: it is right whatever
+    the code is for, though the rule is BENCHMARK_ONLY.
     """
 
     node: Node
@@ -55,6 +56,7 @@ class Report:
     note: str = ""
     related: tuple[tuple[Node, str], ...] = ()
     fixes: tuple[Fix, ...] = ()
+    anywhere: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ samples are dropped; or a statistic is used that a first outlier cannot move.
 
 import bisect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -724,11 +724,16 @@ def _looped_callers(source: SourceFile, scope: Scope) -> bool:
     return any(loops_around(site) for site in source.scopes.call_sites(scope))
 
 
-def rare(node: Node, outside: Node) -> bool:
-    """Whether a condition that does not hold `outside` too keeps `node` from always running."""
+def rare(node: Node, outside: Node, passing: Callable[[Node], bool] = lambda branch: False) -> bool:
+    """Whether a condition that does not hold `outside` too keeps `node` from always running.
+
+    Branches of which `passing` is true do not.
+    """
     for parent in node.ancestors():
         if parent.start <= outside.start and outside.end <= parent.end:
             return False
+        if parent.kind in ("if", "elif", "else") and passing(parent):
+            continue
         if parent.kind in ("except", "finally", "case"):
             return True
         if parent.kind in ("if", "elif") and parent.children:
@@ -1163,12 +1168,18 @@ def is_program(source: SourceFile, region: Region) -> bool:
     calls = (n for n in region.scope.nodes if n.kind == "call" and region.holds(n))
     if any(_STARTS.search(callee_text(call)) for call in calls):
         return True
-    if _LONG_UNITS.search(_shown(source, region)):
+    if shown_in_hours(source, region):
         return True
     direct = any(s.works and not s.helpers and r.LIKELY not in s.roles for s in region.steps)
     return not direct and not region.sample_loops and bool(_RUN_TIME.search(source.intent(region)))
 
 
+def shown_in_hours(source: SourceFile, region: Region) -> bool:
+    """Whether a time is shown in minutes or hours, or as a clock shows it."""
+    return bool(_LONG_UNITS.search(_shown(source, region)))
+
+
+@remembered
 def is_progress(source: SourceFile, region: Region) -> bool:
     """Whether a program tells how it gets on: "done (3.2s)". Its waits matter, its samples not."""
     shown = _shown(source, region) if source.language == "python" else ""

@@ -3,10 +3,12 @@
 ## What it does
 Reports `.item()`, `.cpu()`, `float(tensor)`, `.get()` and other blocking reads in each iteration of
 a loop that works on the device and that one pair of readings encloses, and in each step of a
-training loop whose steps, or windows of steps, are timed. Not reported are a read right after
-another wait, one whose value decides whether the loop goes on, and one behind all the work of a
-step that is timed by itself: that is the wait which its clock needs; nor a read whose value is
-dropped or that a comment calls a sync. Of several reads in one loop the first is reported.
+training loop that is timed: step by step, over windows of steps, or as an epoch or a whole by the
+function that calls it. Training loops are looked at whatever the file is for. Not reported are a
+read right after another wait, one whose value decides whether the loop goes on, and one behind all
+the work of a step that is timed by itself: that is the wait which its clock needs; one before any
+work of a step, and one in a loop over epochs; nor a read whose value is dropped or that a comment
+calls a sync. Of several reads in one loop the first is reported.
 
 ## Why it misleads
 The host waits for the device in each iteration instead of running ahead, so launches no longer
@@ -55,6 +57,7 @@ from collections.abc import Iterator
 
 from perf_timing.lint import convergence, samples
 from perf_timing.lint import roles as r
+from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -62,7 +65,6 @@ from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
     callee_text,
     last_segment,
-    loop_body,
     loops_around,
     positional,
 )
@@ -86,7 +88,12 @@ NOTE = (
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each read that every measured iteration waits for."""
     seen: set[int] = set()
-    loops: set[int] = set()
+    loops: set[int] = set()  # the first read of a loop stands for the others
+    for region, step, loop in _training_steps(source):
+        if id(step.site) not in seen and id(loop) not in loops:
+            loops.add(id(loop))
+            seen.add(id(step.site))
+            yield _in_training(region, step)
     for region in source.regions.all:
         if not region.is_plain:
             continue
@@ -97,7 +104,7 @@ def check(source: SourceFile) -> Iterator[Report]:
                 seen.add(id(step.site))
                 loop = next(n for n in region.inner_loops(step.site) if n.kind != "comp")
                 if id(loop) in loops:
-                    continue  # the first read of a loop stands for the others
+                    continue
                 loops.add(id(loop))
                 call = last_segment(callee_text(step.node))
                 yield Report(
@@ -105,48 +112,79 @@ def check(source: SourceFile) -> Iterator[Report]:
                     MESSAGE.format(call=call),
                     related=((region.start, "clock started here"),),
                 )
-    for region, step in _training_steps(source):
-        innermost = id(loops_around(step.site)[0])
-        if id(step.site) not in seen and innermost not in loops:
-            loops.add(innermost)
-            seen.add(id(step.site))
-            call = last_segment(callee_text(step.node))
-            yield Report(step.site, MESSAGE.format(call=call),
-                         related=((region.end, "timed up to here"),))  # fmt: skip
 
 
-def _training_steps(source: SourceFile) -> Iterator[tuple[Region, Step]]:
+def _in_training(region: Region, step: Step) -> Report:
+    call = last_segment(callee_text(step.node))
+    around = region.start.start < step.site.start < region.end.start
+    place, text = (
+        (region.start, "clock started here") if around else (region.end, "timed up to here")
+    )
+    return Report(step.site, MESSAGE.format(call=call), related=((place, text),), anywhere=True)
+
+
+def _training_steps(source: SourceFile) -> Iterator[tuple[Region, Step, Node]]:
     """Reads in every step of a training loop whose steps, or windows of steps, are timed.
 
-    A read after all the work of a step that is timed by itself is the wait that its clock needs.
+    A read after all the work of a step that is timed by itself is the wait that its clock needs,
+    unless the next step is timed from before the read.
     """
-    for region in source.regions.all:
-        if region.kind not in ("clock", "event") or region.hooked or region.timer is not None:
-            continue
-        loops = [loop for loop in region.sample_loops if loop.kind != "comp"]
-        body = loop_body(loops[0]) if loops else None
-        if body is None or source.flow.host_only(region.end, region.scope):
-            continue
-        steps = source.flow.between(region.scope, body.start, body.end)
-        if not _trains(steps):
-            continue
-        window = region.carried and samples.rare(region.end, loops[0])
-        for step in steps:
-            if not _reads(step) or loops_around(step.site)[:1] != loops[:1]:
-                continue
-            if _drained(steps, step) or _meant_to_wait(step.site):
-                continue
-            behind = [s for s in steps if s.works and s.position > step.position]
-            measured = window or (
-                region.holds(step.site) and any(s.position <= region.end.end for s in behind)
+    for training in training_loops.step_loops(source):
+        steps = list(training.steps)
+        first = min((s.position for s in steps if s.works), default=0)
+        reads = [s for s in steps if _reads(s) and training.own(s) and first < s.position]
+        found = [
+            step
+            for step in reads
+            if not (
+                _drained(steps, step)
+                or _meant_to_wait(step.site)
+                or _seldom(step.site, training.loop, reads)
             )
-            if measured and not samples.rare(step.site, loops[0]):
-                yield region, step
+        ]
+        if not found or source.flow.host_only(found[0].site, training.scope):
+            continue
+        for region in training_loops.windows(source, training):
+            yield region, found[0], training.loop
+        for region in training_loops.parts(source, training):
+            for step in found:
+                if region.holds(step.site) and _stalls(region, steps, step):
+                    yield region, step, training.loop
 
 
-def _trains(steps: list[Step]) -> bool:
-    calls = [callee_text(s.node) for s in steps if s.works and s.node.kind == "call"]
-    return any(last_segment(c) == "backward" for c in calls)
+def _stalls(region: Region, steps: list[Step], read: Step) -> bool:
+    """Whether work of the same figure is queued behind a read: that of the step or of the next."""
+    if region.carried and read.position > region.end.end:
+        return True
+    return any(s.works and read.position < s.position <= region.end.end for s in steps)
+
+
+def _seldom(site: Node, loop: Node, reads: list[Step]) -> bool:
+    """Whether a condition keeps a read from most steps.
+
+    None does that is the same in all steps of a run, or of which each branch reads.
+    """
+    return samples.rare(site, loop, lambda branch: _settled(branch) or _reads_anyway(branch, reads))
+
+
+_SETTING = re.compile(
+    r"\(?\s*(self\.)?(args|opts?|hparams|hps?|cfg|conf|config|params|flags|FLAGS)\.[\w.]+"
+    r" is not None\s*\)?"
+)
+
+
+def _settled(branch: Node) -> bool:
+    """Whether a condition is a setting of the run: if args.clip is not None."""
+    return branch.kind == "if" and bool(_SETTING.fullmatch(branch.children[0].text))
+
+
+def _reads_anyway(branch: Node, reads: list[Step]) -> bool:
+    """Whether `branch` is part of an if that has an else, and of which each branch reads."""
+    whole = branch if branch.kind == "if" else branch.parent
+    if whole is None or whole.kind != "if" or whole.child("else") is None:
+        return False
+    branches = whole.children[1:]
+    return all(any(b.start <= s.site.start < b.end for s in reads) for b in branches)
 
 
 def _reads(step: Step) -> bool:
@@ -154,9 +192,11 @@ def _reads(step: Step) -> bool:
     if r.READ not in step.roles or step.roles & {r.UPLOAD, r.JOIN, r.IO}:
         return False
     if step.node.kind != "call" or re.match(
-        r"(eval|evaluate|validat)", last_segment(callee_text(step.node))
+        r"(eval|evaluate|validat|empty_cache)", last_segment(callee_text(step.node))
     ):
-        return False  # a pass by itself, of which the metrics come back
+        return (
+            False  # a pass by itself, of which the metrics come back; an empty_cache() reads none
+        )
     return not any(n.kind in ("for", "while") for helper in step.helpers for n in helper.nodes)
 
 

@@ -4,7 +4,8 @@
 Reports a wait (synchronize and its like) in each iteration of a loop that one pair of readings
 encloses. In a benchmark of one kernel or operator it also reports a device-wide wait in each sample
 whose time is only summed or printed, one between the start event of each sample and its work, and
-one in a loop that records an event in each iteration and reads them in pairs.
+one in a loop that records an event in each iteration and reads them in pairs. In a training it
+reports a device-wide wait in each step, beside the readings that time the steps.
 
 ## Why it misleads
 The queue runs dry in each iteration, so the latency of a launch and of a wake-up is added to every
@@ -12,7 +13,8 @@ execution. A kernel of 4 us is measured as 50 us, and the figure says little abo
 
 ## Known problems
 Latencies of isolated calls, collected and reported as a distribution, need a wait beside each
-reading; they are not reported. A wait once per round around an inner loop is not reported either.
+reading; they are not reported, nor are those of training steps where a name says that the code is
+a benchmark. A wait once per round around an inner loop is not reported either.
 Nor is one in a solver or a search whose host must know the result to decide if there is another
 iteration, or in C++ hands it to other ranks by MPI: it belongs to what is measured.
 
@@ -62,12 +64,14 @@ print((time.perf_counter() - t0) / 100)
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from perf_timing.lint import convergence, samples
+from perf_timing.lint import convergence, purpose, samples
 from perf_timing.lint import roles as r
+from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
+from perf_timing.lint.flow import Step, device_condition
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import callee_text, last_segment, loops_around, positional
 
@@ -102,6 +106,14 @@ STAGES_NOTE = (
     "Let events on the stream mark the stages, and read them after the loop; render-timing"
     " detailed-event does so."
 )
+TRAINING = (
+    "{call} waits for the device in every step of a timed training loop; the host cannot prepare"
+    " the next step meanwhile"
+)
+TRAINING_NOTE = (
+    "Time windows of many steps with one wait each, or let events on the stream mark the steps;"
+    " inject-timing puts such marks into a training loop."
+)
 SAMPLE_NOTE = (
     "Queue many executions between two readings and wait once behind them, unless one takes"
     " milliseconds; render-timing simple-event and raw-cuda do so."
@@ -123,6 +135,11 @@ def check(source: SourceFile) -> Iterator[Report]:
         if id(step.site) not in seen:
             seen.add(id(step.site))
             yield _report(region, step, step.site, MESSAGE, NOTE, "recorded")
+    for region, step in _training_steps(source):
+        if id(step.site) not in seen:
+            seen.add(id(step.site))
+            report = _report(region, step, step.site, TRAINING, TRAINING_NOTE, "clock started here")
+            yield replace(report, anywhere=True)
     for region in source.regions.all:
         if not _applies(source, region):
             continue
@@ -238,6 +255,48 @@ def _each_step(source: SourceFile) -> Iterator[tuple[Region, Step]]:
                     and not samples.rare(step.site, region.start)
                 ):
                     yield region, step
+
+
+def _training_steps(source: SourceFile) -> Iterator[tuple[Region, Step]]:
+    """A wait in every step of a training, beside the readings that time its steps.
+
+    In a benchmark of training steps the wait serves the latency of each.
+    """
+    for training in training_loops.step_loops(source):
+        if purpose.is_named_so(source, training.loop):
+            continue
+        waits = [
+            step
+            for step in training.steps
+            if r.WAIT in step.roles
+            and step.node.kind == "call"
+            and _DEVICE_WIDE.search(callee_text(step.node))
+            and training.own(step)
+            and _in_each_step(step.site, training.loop)
+        ]
+        timed = [*training_loops.windows(source, training), *training_loops.parts(source, training)]
+        timed = [region for region in timed if not samples.means_first(source, region)]
+        if waits and timed and not any(_only_collected(source, region) for region in timed):
+            yield timed[0], next((s for s in waits if "cuda" in s.node.text), waits[0])
+
+
+def _only_collected(source: SourceFile, region: Region) -> bool:
+    """Whether the times are collected as latencies, and not shown as training goes on."""
+    value = samples.fate(source, region)
+    return bool(value.lists) and not (value.printed or value.passed)
+
+
+def _in_each_step(wait: Node, loop: Node) -> bool:
+    """Whether no condition lies around a wait, but one that asks for the device."""
+    branches = [
+        p
+        for p in wait.ancestors()
+        if p.kind in ("if", "elif", "else", "except") and p.start > loop.start
+    ]
+    return all(
+        branch.kind in ("if", "elif") and device_condition(branch.children[0].text)
+        for branch in branches
+    )
 
 
 def _item_loops(region: Region) -> list[Node]:

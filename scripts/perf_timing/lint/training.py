@@ -1,0 +1,112 @@
+"""Training loops: which loops take training steps, and which of them are timed.
+
+A step loop is the innermost loop around `optimizer.step()`, or around `backward()` where no
+optimizer steps; an epoch is no step. It is timed where a region encloses it, in its function or in
+one that calls it; where the clock starts in one of its steps and stops behind it (`if step == 1:
+start = clock()`); or where readings lie in it, from step to step, over windows of steps or around a
+part of each step.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from perf_timing.lint import samples
+from perf_timing.lint.engine import SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.flow import Step
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import Scope, callee_text, last_segment, loop_body, loops_around
+
+_UPDATES = re.compile(
+    r"(^|[._])(opt\w*|\w*optim\w*|\w*scaler|\w*engine|accelerator)(\[[^\]]*\])?\.step$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class StepLoop:
+    """A loop of training steps in `scope`, with what one iteration does."""
+
+    scope: Scope
+    loop: Node
+    steps: tuple[Step, ...]
+
+    def own(self, step: Step) -> bool:
+        """Whether a step belongs to each iteration, and not to a loop inside it or to a pass."""
+        return _loops(step.site)[:1] == [self.loop] and not is_pass(step)
+
+
+def step_loops(source: SourceFile) -> Iterator[StepLoop]:
+    """The loops of a Python file that take training steps."""
+    if source.language != "python" or "backward" not in source.tree.text:
+        return
+    for scope in source.scopes.all:
+        steps = [s for s in source.flow.steps(scope) if not is_pass(s)]
+        updates = [s for s in steps if _UPDATES.search(_callee(s))]
+        backward = [s for s in steps if s.works and _is_backward(s, bool(updates))]
+        loops = {id(loop): loop for s in updates or backward for loop in _loops(s.site)[:1]}
+        for loop in loops.values():
+            body = loop_body(loop)
+            if body is None or _counts_epochs(loop):
+                continue
+            if any(body.start < s.position <= body.end for s in backward):
+                inside = source.flow.between(scope, body.start, body.end)
+                yield StepLoop(scope, loop, tuple(inside))
+
+
+def is_pass(step: Step) -> bool:
+    """Whether a step is one of many of a helper that loops: an epoch, or a validation."""
+    within = bool(step.helpers) and bool(loops_around(step.node))
+    return within or any(
+        node.kind in ("for", "while") for helper in step.helpers[:-1] for node in helper.nodes
+    )
+
+
+def windows(source: SourceFile, training: StepLoop) -> Iterator[Region]:
+    """The regions that last over many steps of a loop, of which every one is measured."""
+    loop = training.loop
+    for region in source.regions.all:
+        if region.kind not in ("clock", "event") or region.hooked or region.cumulative:
+            continue
+        if region.scope is not training.scope:
+            called = any(training.scope in step.helpers for step in region.steps)
+            enclosed = called and not samples.shown_in_hours(source, region)
+        elif region.carried:
+            inside = loops_around(region.end)[:1] == [loop]
+            enclosed = region.holds(loop) or (inside and samples.rare(region.end, loop))
+        else:
+            from_a_step = loop in loops_around(region.start) and region.end.start >= loop.end
+            enclosed = region.holds(loop) or from_a_step
+        if enclosed and not samples.means_first(source, region):
+            yield region
+
+
+def parts(source: SourceFile, training: StepLoop) -> Iterator[Region]:
+    """The regions of each single step of a loop, whole or in part."""
+    for region in source.regions.all:
+        if region.kind not in ("clock", "event") or region.hooked or region.timer is not None:
+            continue
+        loops = [loop for loop in region.sample_loops if loop.kind != "comp"]
+        if region.scope is training.scope and loops[:1] == [training.loop]:
+            yield region
+
+
+def _counts_epochs(loop: Node) -> bool:
+    """Whether an iteration is an epoch: of all data at once, or a pass that another file makes."""
+    return loop.kind == "for" and "epoch" in loop.children[0].text.lower()
+
+
+def _is_backward(step: Step, updated: bool) -> bool:
+    """Whether a step is the backward pass; of a loss, where nothing is updated beside it."""
+    if last_segment(_callee(step)) != "backward":
+        return False
+    return updated or bool(re.search(r"loss|err|cost", step.node.text, re.IGNORECASE))
+
+
+def _callee(step: Step) -> str:
+    return callee_text(step.node) if step.node.kind == "call" else ""
+
+
+def _loops(node: Node) -> list[Node]:
+    return [loop for loop in loops_around(node) if loop.kind != "comp"]
