@@ -10,6 +10,11 @@ LIVING = {
     "#if 10": "#if 10\na\n#endif\n#if 0x1\nb\n#endif\n",
     "one of two conditions": "#if 0 || X\na\n#else\nb\n#endif\n#if 1 && X\na\n#else\nb\n#endif\n",
     "a comment that begins in a dead branch": "#if 0\n/* a\n#endif\n*/\nb\n",
+    "a macro for times": "#ifdef DEBUG_TIME\na\n#endif\n#if defined(_DEBUG) || X\nb\n#endif\n",
+    "a build for finding faults that the file asks for": (
+        "#define DEBUG\n#ifdef DEBUG\na\n#endif\n#define VERBOSE 2\n#if VERBOSE\nb\n#endif\n"
+    ),
+    "a level below": "#if DEBUG < 1\na\n#endif\n#if VERBOSE == 0\nb\n#endif\n",
     "an #else without an #if": "a\n#else\nb\n#endif\n",
     "an #if without an end": "#if 0\na\nb\n",
 }
@@ -36,6 +41,18 @@ DEAD = {
     "a dead branch in a branch": (
         "#ifdef X\n#if 0\na\n#endif\nb\n#else\nc\n#endif\n",
         "#ifdef X\n#if 0\n \n#endif\nb\n#else\nc\n#endif\n",
+    ),
+    "a build for finding faults": (
+        "#ifdef DEBUG\na\n#else\nb\n#endif\n#if VERBOSE > 1\nc\n#endif\n",
+        "#ifdef DEBUG\n \n#else\nb\n#endif\n#if VERBOSE > 1\n \n#endif\n",
+    ),
+    "all but the build that is measured": (
+        "#ifndef NDEBUG\na\n#else\nb\n#endif\n#if !defined(_DEBUG)\nc\n#else\nd\n#endif\n",
+        "#ifndef NDEBUG\n \n#else\nb\n#endif\n#if !defined(_DEBUG)\nc\n#else\n \n#endif\n",
+    ),
+    "what the file switches off": (
+        "#define CPU_DEBUG 0\n#if CPU_DEBUG\na\n#endif\n",
+        "#define CPU_DEBUG 0\n#if CPU_DEBUG\n \n#endif\n",
     ),
     "0 && X, with line ends of Windows": (
         "#if 0 && X\r\na\r\n#endif\r\n",
@@ -71,6 +88,15 @@ def test_a_wait_in_a_dead_branch_is_none(lint: Lint, project: Project) -> None:
     alive = "#if 1\n  cudaDeviceSynchronize();\n#else\n  more<<<1, 1>>>(x);\n#endif"
     files = {"a.cu": PROGRAM.format(wait=dead), "b.cu": PROGRAM.format(wait=alive)}
     project(dict(files))
+    found = lint("--select", "host-clock-without-sync", "--format", "concise", ".")
+    assert "a.cu:8:" in found.out
+    assert "b.cu" not in found.out
+
+
+def test_a_wait_in_a_build_for_finding_faults_is_none(lint: Lint, project: Project) -> None:
+    debug = "#ifdef DEBUG\n  cudaDeviceSynchronize();\n#endif"
+    release = "#ifndef DEBUG\n  cudaDeviceSynchronize();\n#endif"
+    project({"a.cu": PROGRAM.format(wait=debug), "b.cu": PROGRAM.format(wait=release)})
     found = lint("--select", "host-clock-without-sync", "--format", "concise", ".")
     assert "a.cu:8:" in found.out
     assert "b.cu" not in found.out

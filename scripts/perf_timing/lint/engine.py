@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from perf_timing.lint import elsewhere
+from perf_timing.lint import elsewhere, elsewhere_cpp
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.devices import Devices
@@ -116,33 +116,74 @@ class SourceFile:
     def left_running(self, region: Region) -> Step | None:
         """The step whose device work may still run when the region's clock is read at the end."""
         steps = [*region.steps, *self.regions.tail(region)]
-        return pending(s for s in steps if not exclusive(s.site, region.end))
+        return pending(
+            s for s in steps if not exclusive(s.site, region.end) and not self.flow.captured(s)
+        )
 
     def ends_elsewhere(self, step: Step) -> bool:
         """Whether the work of a step is a function of another file that is read and found to wait.
 
         Asked before a report only, since it opens that file.
         """
-        if self.language != "python" or step.node.kind != "call":
+        if step.node.kind != "call":
             return False
         name = callee_text(step.node)
+        if self.language == "cuda":
+            return self._leaves(step.node) in (elsewhere_cpp.WAITS, elsewhere_cpp.HOST)
         if name.partition(".")[0] not in self.scopes.imports:
             return False
         return elsewhere.waits(self.unit.path, self.scopes.resolve(name))
+
+    def _leaves(self, call: Node) -> str:
+        """How a function of another file that C++ calls leaves the device."""
+        name = re.sub(r"\s*<.*", "", callee_text(call), flags=re.DOTALL)
+        if not re.fullmatch(r"(\w+::)*\w+", name) or self._is_known(name):
+            return elsewhere_cpp.UNKNOWN
+        return elsewhere_cpp.leaves(self.unit.path, self.tree.text, last_segment(name))
+
+    def _is_known(self, name: str) -> bool:
+        """Whether this file shows a function of C++, or a library that is known has it."""
+        if last_segment(name) in self.scopes.functions:
+            return True
+        return name.startswith("std::") or words.CPP_VENDOR.match(last_segment(name)) is not None
+
+    def stopwatch_waits(self, reading: Node) -> bool:
+        """Whether a stopwatch of another file, which C++ code reads, waits or times with events."""
+        if self.language != "cuda" or reading.kind != "call":
+            return False
+        called = re.fullmatch(r"(\w+)\s*(?:\.|->)\s*(\w+)", callee_text(reading))
+        if called is None:
+            return self._leaves(reading) == elsewhere_cpp.WAITS
+        declared = rf"\b(\w+)(?:<[^<>;]*>)?[\s*&]+{called[1]}\b\s*[;({{=,)]"
+        kinds = set(re.findall(declared, self.tree.text)) - self.scopes.classes.keys()
+        return len(kinds) == 1 and elsewhere_cpp.stopwatch_waits(
+            self.unit.path, self.tree.text, kinds.pop(), called[2]
+        )
 
     def waits_elsewhere(self, region: Region, left: Step) -> bool:
         """Whether a function of another file that is called after `left` ends the work.
 
         Asked before a report only, since it opens that file.
         """
-        if self.language != "python":
-            return False
+        return self.waits_between(region, left, region.end)
+
+    def waits_between(self, region: Region, left: Step, reading: Node) -> bool:
+        """Whether a function of another file that is called between `left` and a reading waits."""
         later = [
             node
             for node in region.scope.nodes
-            if node.kind == "call" and left.site.start <= node.end <= region.end.start
-            and node.end >= left.site.end and not exclusive(node, region.end)
+            if node.kind == "call" and left.site.start <= node.end <= reading.start
+            and node.end >= left.site.end and not exclusive(node, reading)
         ]  # fmt: skip
+        if self.language == "cuda":
+            others = [node for node in later if node is not left.site]
+            return any(self._leaves(node) == elsewhere_cpp.WAITS for node in others) or bool(
+                elsewhere_cpp.waiting_macros(
+                    self.unit.path,
+                    self.tree.text,
+                    sorted(set(_MACRO.findall(self.tree.text, left.site.end, reading.start))),
+                )
+            )
         names = {callee_text(node) for node in later} & self.scopes.imports.keys()
         return any(
             elsewhere.waits(self.unit.path, self.scopes.resolve(name)) for name in sorted(names)
@@ -168,13 +209,30 @@ class SourceFile:
         for name in names if results else ():
             places += self.uses(name, region.scope)
         if region.kind == "clock" and region.delta is region.end and region.end.kind == "call":
-            names = re.findall(r"\w+", region.end.text)[1:]
+            given = re.findall(r"\w+", region.end.text)[1:]
             places += [
-                u for n in names for u in self.uses(n, region.scope) if u.start > region.end.end
+                u for n in given for u in self.uses(n, region.scope) if u.start > region.end.end
             ]
+            names = [*given, *results] if self.language == "cuda" else given
+        parts += self._named_beside(region)
         places += [use for name in results for use in self._first_samples(name, region.scope)]
         parts += [text for place in places for text in self._labels(place)]
         return " ".join([*parts, *names])
+
+    def _named_beside(self, region: Region) -> list[str]:
+        """The text that C++ code appends to a list of names right beside the value."""
+        statement = self.statement(region.delta)
+        around = statement.parent.children if statement.parent is not None else []
+        if self.language != "cuda" or "push_back" not in statement.text or statement not in around:
+            return []
+        at = around.index(statement)
+        for other in around[max(0, at - 1) : at] + around[at + 1 : at + 2]:
+            named = re.fullmatch(
+                r"[\w.>-]+(?:push|emplace)_back\(\s*(\"[^\"]*\")\s*\);?", other.text
+            )
+            if named:
+                return [named[1]]
+        return []
 
     def _first_samples(self, name: str, scope: Scope) -> list[Node]:
         """The use of a list of samples that tells the first from the others: times[0] - mean."""
@@ -253,6 +311,8 @@ class SourceFile:
         said = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.intent(region))
         return bool(words.INTENT_NOT_GPU.search(_DIRECTION.sub("copy", said)))
 
+
+_MACRO = re.compile(r"\b[A-Z][A-Z0-9_]{3,}\b")
 
 # "CPU to GPU copy" and "device -> host" speak of a transfer, which is device work.
 _DIRECTION = re.compile(

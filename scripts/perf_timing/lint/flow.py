@@ -12,7 +12,7 @@ its exit where the block ends.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
@@ -88,6 +88,30 @@ class Flow:
         """The steps that happen in (low, high]."""
         return [step for step in self.steps(scope) if low < step.position <= high]
 
+    def captured(self, step: Step) -> bool:
+        """Whether C++ code records a step into a graph, so that nothing is queued yet."""
+        if self.scopes.language != "cuda" or not self._captures:
+            return False
+        places = (step.node, step.site)
+        return any(begin < n.start < end for begin, end in self._captures for n in places)
+
+    @cached_property
+    def _captures(self) -> tuple[tuple[int, int], ...]:
+        """From where to where a file captures its streams."""
+        if "EndCapture" not in self.scopes.tree.text:
+            return ()
+        spans: list[tuple[int, int]] = []
+        begin: Node | None = None
+        for call in sorted(self.scopes.calls, key=lambda node: node.start):
+            name = last_segment(callee_text(call))
+            if name.endswith("BeginCapture"):
+                begin = call
+            elif name.endswith("EndCapture") and begin is not None:
+                if self.scopes.scope_of(call) is self.scopes.scope_of(begin):
+                    spans.append((begin.end, call.start))
+                begin = None
+        return tuple(spans)
+
     def _collect(self, scope: Scope, depth: int) -> Iterator[Step]:
         cpp = self.scopes.language == "cuda"
         for node in scope.nodes:
@@ -120,7 +144,9 @@ class Flow:
             if not inner and _says_wait(function):
                 yield Step(node, node, frozenset({r.WAIT}), node.end)
                 return
-            if inner or not self.roles.of(node, scope) & {r.WORK} or self._on_host(function):
+            shown = self.scopes.language == "cuda"
+            guessed = self.roles.of(node, scope) & {r.WORK} and not shown
+            if inner or not guessed or self._on_host(function):
                 yield from self._at(inner, node, function)
                 return
         known = self.roles.of(node, scope) if node.kind == "call" else frozenset()

@@ -1,4 +1,9 @@
-"""Blanks what the C++ preprocessor always leaves out: `#if 0`, and the `#else` of `#if 1`.
+"""Blanks what the C++ preprocessor leaves out where one measures: `#if 0`, `#ifdef DEBUG`.
+
+That is what it always leaves out (`#if 0`, the `#else` of `#if 1`), and what only a build for
+finding faults has: `#ifdef DEBUG`, `#if VERBOSE > 1`, `#ifndef NDEBUG`, unless the file defines the
+name itself as something else than 0. Copies, prints and waits there are no part of the figures of
+other builds.
 
 Every character that goes becomes a space and every line end stays, so that lines, columns and
 offsets are those of the file. The directives themselves stay. Conditions that a compiler may be
@@ -8,7 +13,12 @@ given another value for are not judged: all their branches are read.
 import re
 
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b([^\n]*)", re.MULTILINE)
-_QUICK = re.compile(r"#[ \t]*(?:el)?if[ \t(]*(?:0|1|true|false)\b")
+_QUICK = re.compile(
+    r"#[ \t]*(?:el)?if[ \t(]*(?:0|1|true|false)\b|#[ \t]*(?:el)?if\w*[^\n]*(?:DEBUG|VERBOSE)"
+)
+_DEBUG = re.compile(
+    r"(!?)\s*(?:defined\b[\s(]*)?(_*(?:N|[A-Z]+_)?(?:DEBUG|VERBOSE))_*\b\)?([^|&]*)$"
+)
 _FALSE = re.compile(r"\(*\s*(?:0|false)\s*\)*\s*(?:$|&&)")
 _TRUE = re.compile(r"\(*\s*(?:1|true)\s*\)*\s*(?:$|\|\|)")
 _COMMENT = re.compile(r"//.*|/\*.*?(?:\*/|$)")
@@ -48,9 +58,29 @@ def _dead(text: str) -> list[tuple[int, int]]:
             taken.pop()
             since.pop()
             continue
-        judged = word in ("if", "elif")
-        if taken[-1] or (judged and _FALSE.match(condition)):
+        value = _value(word, condition, text)
+        if taken[-1] or value is False:
             since[-1] = line.end()
-        elif judged and _TRUE.match(condition):
+        elif value is True:
             taken[-1] = True
     return found
+
+
+def _value(word: str, condition: str, text: str) -> bool | None:
+    """What a condition amounts to in a build that is measured; None where that is not known."""
+    judged = word in ("if", "elif")
+    if judged:
+        if _FALSE.match(condition):
+            return False
+        if _TRUE.match(condition):
+            return True
+    found = _DEBUG.match(condition.lstrip("( "))
+    if found is None or re.search(r"\b(TIM|PROF|BENCH|PERF)", condition):
+        return None
+    given = re.search(rf"^[ \t]*#[ \t]*define[ \t]+{found[2]}\b[ \t]*(\w*)", text, re.MULTILINE)
+    if given is not None and (given[1] != "0" or not judged):
+        return None
+    if re.search(r"==\s*0|<", found[3]):
+        return None
+    asked = (word == "ifndef") ^ bool(found[1])
+    return asked ^ found[2].strip("_").startswith("NDEBUG")

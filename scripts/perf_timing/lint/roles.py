@@ -919,8 +919,12 @@ class Roles:
                 return found
         if words.CPP_ANY_WAIT.search(short) or short == "glFinish":
             return {WAIT}
+        if words.SHOWS_FRAME.search(short):
+            return {READ, JOIN}  # the queue of frames keeps the host at the pace of the device
         if words.COLLECTIVE_CPP.match(short):
             return {WORK}
+        if words.CPP_TRIES_OUT.match(short):
+            return {BLOCKING}
         if words.CPP_LIBRARY_WORK.match(short):
             return {WORK}
         if words.COMPILERS_CPP.search(short):
@@ -929,8 +933,8 @@ class Roles:
             return {SETUP}
         if callee.startswith("thrust::"):
             return {BLOCKING}
-        if short in ("enqueueV2", "enqueueV3", "enqueue"):
-            return {WORK}
+        if short in ("enqueueV2", "enqueueV3") or (short == "enqueue" and short != callee):
+            return {WORK}  # enqueue(node) is a queue of the host
         if short in ("executeV2", "execute") and "." not in callee:
             return {BLOCKING}
         if short == "forward" and re.search(r"\.|->", callee) and "torch" in self.scopes.tree.text:
@@ -1014,6 +1018,7 @@ class Roles:
             or "." in callee
             or "->" in callee
             or re.match(r"cl[A-Z]", callee)  # OpenCL, whose queues are not judged
+            or words.CPP_LIBRARY.match(callee)  # what is not work is told by its name
             or re.search(
                 r"^P?MPI_|_cast$|check|print|free|alloc|init|copy|compare|verify|create|destroy|setup"
                 r"|descr|handle|buffer_?size|^(dim3|min|max"

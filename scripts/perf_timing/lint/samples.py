@@ -1067,6 +1067,31 @@ def means_first(source: SourceFile, region: Region) -> bool:
     )
 
 
+def remarks_above(source: SourceFile, region: Region) -> str:
+    """The remarks right above a measurement or above the loop that repeats it."""
+    lines = {c.line: c.text for c in source.tree.comments}
+    found = []
+    for head in (source.statement(region.start), *region.sample_loops):
+        line = head.line - 1
+        while line in lines:
+            found.append(lines[line])
+            line -= 1
+    return "\n".join(found)
+
+
+@remembered
+def headed_launch(source: SourceFile, region: Region) -> bool:
+    """Whether a remark above C++ code says that what is timed is how long a launch takes."""
+    return source.language == "cuda" and bool(_LAUNCH_HEAD.search(remarks_above(source, region)))
+
+
+_LAUNCH_HEAD = re.compile(
+    r"\b(enqueue|launch|dispatch|submission)(ing)? (rate|overhead|latency|cost)"
+    r"|\btime (taken |needed |it takes |spent )?(to|for|in) (enqueu|launch|submit|dispatch)",
+    re.IGNORECASE,
+)
+
+
 _WARM_HEAD = re.compile(r"(#|//|/\*)\s*(\W*\w+\W+){0,2}?(pre)?warm", re.IGNORECASE)
 
 

@@ -4,7 +4,7 @@ import re
 
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quantities import SECONDS, Quantity, Several, Value, time
-from perf_timing.lint.scopes import last_segment
+from perf_timing.lint.scopes import last_segment, positional
 from perf_timing.lint.vocabulary import CPP_CLOCKS, PYTHON_CLOCKS
 
 # Functions by their last name, where the name alone says enough.
@@ -24,8 +24,9 @@ _MEASUREMENT = frozenset({"blocked_autorange", "adaptive_autorange"})
 # Attributes of torch profiler rows, in microseconds.
 PROFILER_ROW = re.compile(r"^(self_)?(cpu|cuda|device|xpu)_time(_total)?$")
 FIELDS = {"tv_sec": "s", "tv_usec": "us", "tv_nsec": "ns"}
-# The ratio of a duration's type to a second: microseconds::period::num, and ::den = 1,000,000.
-PERIOD = re.compile(r"\b(nano|micro|milli|)seconds::period::(num|den)$")
+# The ratio of a duration's type to a second: microseconds::period::num, and ::den = 1,000,000;
+# std::micro is that ratio.
+PERIOD = re.compile(r"\b(?:std::)?(nano|micro|milli|)(?:seconds::period)?::(num|den)$")
 PERIODS = {"nano": "1e9", "micro": "1e6", "milli": "1e3"}
 # The first argument of these is filled with milliseconds.
 FILLS_MS = re.compile(r"^(cuda|hip|cu|musa|mc)EventElapsedTime(_v2)?$")
@@ -93,7 +94,9 @@ def _of_cpp_call(last: str, full: str, call: Node) -> Value:
         return time("s", call, "ticks")
     if last == "now" and re.search(r"[cC]lock(::|$)", full.rpartition("now")[0]):
         return time("ns", call, "point")
-    if last in _BY_LAST_NAME:
+    # One of many classes with a method of this name; only events are asked with another event.
+    unknown = last in ("elapsed_time", "get_elapsed_time") and len(positional(call)) != 1
+    if last in _BY_LAST_NAME and not unknown:
         return time(_BY_LAST_NAME[last], call)
     if _SECONDS_NOW.fullmatch(" ".join(call.text.split())):
         return time("s", call)

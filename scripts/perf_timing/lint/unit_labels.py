@@ -174,7 +174,7 @@ _TIME_TEXT = (
 )
 _SCALES = {"thousand": 3.0, "kilo": 3.0, "million": 6.0, "mega": 6.0, "billion": 9.0, "giga": 9.0}
 _RATE_TEXT = (
-    rf"(?:(?P<scale>{'|'.join(_SCALES)})[\s-]*)?(?P<counted>[kM]?(?:{_COUNTED}))\s*(?:/|\bper\b|p)\s*(?P<base>s|sec|second|secs)\b"
+    rf"(?:(?P<scale>{'|'.join(_SCALES)})[\s-]*)?(?<![A-Za-z])(?P<counted>[kKMGT]?(?:{_COUNTED}))\s*(?:/|\bper\b|p)\s*(?P<base>s|sec|second|secs)\b"
     r"|(?P<prefix>[kKMGTP])(?P<binary>i?)B(?:ytes)?\s*(?:/\s*s(?:ec(?:ond)?)?|ps)\b"
     r"|(?P<flop>[MGTP])\s?FLOPS?(?:/s(?:ec)?|\b)|(?P<fps>fps|qps)\b"
 )

@@ -296,6 +296,8 @@ COPY_TO_HOST = re.compile(
     r"|^(d|dev|device|gpu)_?(to|2)_?(h|host|cpu)$",
     re.IGNORECASE,
 )
+# What shows a picture that the device has drawn.
+SHOWS_FRAME = re.compile(r"(^|[a-z_])Swap(Buffers|Window)$")
 # What sets up a library of the device: a handle, a context, a generator or a plan.
 CPP_SETS_UP = re.compile(
     r"^(cublas(Lt)?Create|hipblasCreate|rocblas_create_handle|cudnnCreate|miopenCreate"
@@ -337,6 +339,13 @@ CPP_ASYNC = frozenset(
 CPP_ALLOC = frozenset(
     "Malloc MallocManaged MallocHost HostAlloc MallocPitch Malloc3D MallocArray MemAlloc"
     " MallocAsync MemAllocHost MemAllocManaged MemCreate HostRegister MallocFromPoolAsync".split()
+)
+# What runs the algorithms of a library one by one, each with a wait, to find the fastest.
+CPP_TRIES_OUT = re.compile(r"^(cudnn|miopen)Find\w+$")
+# The libraries' functions: those that set and get attributes and plan give the device nothing.
+CPP_LIBRARY = re.compile(
+    r"^(cublas|hipblas|rocblas|cusparse|hipsparse|cusolver|cufft|hipfft|cudnn|miopen|cutensor)"
+    r"\w*(Create|Destroy|Set[A-Z]|Get[A-Z]|Attribute|Heuristic|BufferSize|Plan)\w*$"
 )
 CPP_LIBRARY_WORK = re.compile(
     r"^(cublas|cublasLt|hipblas|rocblas|cusparse|hipsparse|cusolver\w*|cufft|hipfft|cudnn|miopen"

@@ -12,9 +12,11 @@ took to queue the work: often a constant few microseconds, whatever the size of 
 Whether a call is device work is decided on evidence in the same file: launches, tensors and models
 known to be on a device, calls that usually compute. A function that the file imports by name from a
 module on disk, beside it or above it, is read before a report; waits behind methods of objects of
-other files are not seen. A stopwatch of another file (`startTimer(&t)`, `timer.Start()`) counts as
-a host clock that does not wait, unless its name, its type or what it is given speaks of the device
-or a stream. Regions whose names say that launch, compile or load time is meant are not reported,
+other files are not seen. In C++ functions, macros and stopwatches of headers that are included in
+quotes, and of sources beside them or beside the file, are read likewise. A stopwatch that is not
+found (`startTimer(&t)`, `timer.Start()`) counts as a host clock that does not wait, unless its
+name, its type or what it is given speaks of the device or a stream. Regions whose names say that
+launch, compile or load time is meant are not reported,
 nor is the run time of a program or of a phase of it, nor a training loop timed from step to step as
 a whole, which is right on the mean. Some calls are taken to wait by themselves: a trainer's `fit()`
 and its like, functions of cuVS, pylibraft and cuML without `resources` or `handle`, calls of
@@ -134,11 +136,15 @@ def check(source: SourceFile) -> Iterator[Report]:
         left = _left(source, region)
         if left is None or source.means_host_time(region) or _host_only(source, region):
             continue
+        if samples.headed_launch(source, region):
+            continue
         if _decorates_loading(source, left):
             continue
         if _wait_is_added(source, region) or _is_whole(source, region, left):
             continue
         if source.ends_elsewhere(left) or source.waits_elsewhere(region, left):
+            continue
+        if source.stopwatch_waits(region.end):
             continue
         seen.add(id(region.report))
         yield _report(source, region, left)

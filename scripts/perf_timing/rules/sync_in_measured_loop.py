@@ -5,7 +5,9 @@ Reports a wait (synchronize and its like) in each iteration of a loop that one p
 encloses. In a benchmark of one kernel or operator it also reports a device-wide wait in each sample
 whose time is only summed or printed, one between the start event of each sample and its work, and
 one in a loop that records an event in each iteration and reads them in pairs. In a training it
-reports a device-wide wait in each step, beside the readings that time the steps.
+reports a device-wide wait in each step, beside the readings that time the steps. In C++ a sample's
+wait is reported only where a host clock takes it, the samples are added up, and the loop does
+nothing else on the device: it could then stand behind the loop.
 
 ## Why it misleads
 The queue runs dry in each iteration, so the latency of a launch and of a wake-up is added to every
@@ -387,12 +389,28 @@ def _per_sample(source: SourceFile, region: Region) -> Iterator[Step]:
     ]
     if not waits or not _one_operator(region) or not samples.is_benchmark(source, region):
         return
-    if source.language == "cuda" and samples.copies_both_ways(region):
-        return
     value = samples.fate(source, region)
     shown = any(loop.start <= node.start < loop.end for node in value.printed)
+    if source.language == "cuda":
+        if region.kind == "event" or samples.copies_both_ways(region):
+            return
+        if shown or _others_between(source, region, loop):
+            return
     if (value.sums or shown) and not value.lists:
         yield waits[-1]
+
+
+def _others_between(source: SourceFile, region: Region, loop: Node) -> bool:
+    """Whether an iteration uses the device beside its sample: resets it, or reads its result.
+
+    Then no single wait behind the loop could take the place of those in it.
+    """
+    return any(
+        loop.start <= s.position < loop.end
+        and not region.start.start <= s.position <= region.end.end
+        and (s.works or s.roles & {r.BLOCKING, r.OPAQUE, r.COPY})
+        for s in source.flow.steps(region.scope)
+    )
 
 
 def _one_operator(region: Region) -> bool:

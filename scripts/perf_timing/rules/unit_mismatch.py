@@ -98,7 +98,7 @@ def check(source: SourceFile) -> Iterator[Report]:
     for problem in source.units[0]:
         if problem.value.kind == "rate" and min(problem.value.exponents) >= _IMPOSSIBLE:
             continue  # a factor was taken for a unit: no device moves that much
-        if _belongs_to_bytes(problem) or _averages(source, problem):
+        if _belongs_to_bytes(problem) or _averages(source, problem) or _seeds(source, problem):
             continue
         related = [place for value in (problem.value, problem.other) if value is not None
                    for place in _sources(problem, value)]  # fmt: skip
@@ -205,6 +205,15 @@ def _averages(source: SourceFile, problem: Problem) -> bool:
         if not _converts(factor)
         for trips in _trips(source)
         for shift in shifts
+    )
+
+
+def _seeds(source: SourceFile, problem: Problem) -> bool:
+    """Whether readings of a clock are mixed to get some number: seed = now.tv_sec + now.tv_usec."""
+    said = source.statement(problem.node).text if problem.kind == "mixed" else ""
+    return (
+        re.search(r"(?<![a-z])(seed|s?rand|hash|key|getpid|uniq\w*|salt)", said[:400], re.I)
+        is not None
     )
 
 

@@ -97,14 +97,15 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if left is not None and _meets_first(source, region, left):
             continue
-        if left is not None and not source.ends_elsewhere(left):
-            seen.add(id(start))
-            message = MESSAGE.format(
-                clock=callee_text(start), start=start.line, work=left.site.line
-            )
-            related = ((left.site, "work queued here"),)
-            fixes = repairs.wait_before(source, region, start)
-            yield Report(start, message, related=related, fixes=fixes)
+        if left is None or source.ends_elsewhere(left) or source.stopwatch_waits(start):
+            continue
+        if source.language == "cuda" and source.waits_between(region, left, start):
+            continue
+        seen.add(id(start))
+        message = MESSAGE.format(clock=callee_text(start), start=start.line, work=left.site.line)
+        related = ((left.site, "work queued here"),)
+        fixes = repairs.wait_before(source, region, start)
+        yield Report(start, message, related=related, fixes=fixes)
 
 
 def _meets_first(source: SourceFile, region: Region, left: Step) -> bool:
@@ -172,6 +173,7 @@ def _left_before(source: SourceFile, region: Region) -> Step | None:
         for s in source.flow.steps(region.scope)
         if (not s.roles & {r.ALLOC, r.ARITHMETIC} or s.waits)
         and not exclusive(s.site, region.start)
+        and not source.flow.captured(s)
     ]
     start = region.start.end
     before = [s for s in steps if s.position <= start and not _leaves(s.site, region.start)]
