@@ -615,6 +615,8 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
             applied = applied | reducers(source, derived, scope)
         if applied & {"slice", "indexed"} or any(ROBUST.search(a) for a in applied):
             return True
+        if _dropped_in_helper(source, name, scope):
+            return True
         if re.search(
             rf"\b{re.escape(last_segment(name))}\s*\[\s*-?[\w.]+\s*:\s*\]", source.tree.text
         ):
@@ -626,6 +628,21 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
         for n in region.scope.nodes
     )
     return bool(returned) and _robust_callers(source, region.scope)
+
+
+def _dropped_in_helper(source: SourceFile, name: str, scope: Scope) -> bool:
+    """Whether a list is handed to a function of the file that leaves the first of them out."""
+    for use in source.uses(name, scope):
+        call = next((p for p in use.ancestors() if p.kind not in ("args", "keyword")), None)
+        function = (
+            source.scopes.called_function(call, scope) if call and call.kind == "call" else None
+        )
+        for parameter in function.parameters if function is not None else ():
+            given = source.scopes.argument_values(function, parameter) if function else []
+            cut = rf"\b{re.escape(parameter)}\s*\[\s*[\w.]+\s*:\s*\]"
+            if use in given and function and re.search(cut, function.node.text):
+                return True
+    return False
 
 
 @remembered
@@ -1060,6 +1077,7 @@ def means_first(source: SourceFile, region: Region) -> bool:
             r"|warm_?-?up"
             r"|(?<![a-z])load(?!er)"
             r"|(?<![a-z])init|(?<![a-z])build|setup|download|captur|(?<![a-z])tun(e|ing)"
+            r"|(?<![a-z])allocat(e|ed|ing|ion)(?![a-z])"
             r"|conver(t|ting|sion)\W+(\w+\W+){0,2}(model|checkpoint|weights|ckpt)",
             said,
             re.IGNORECASE,
@@ -1170,6 +1188,8 @@ def copies_both_ways(region: Region) -> bool:
 
 # How a phase says that it is over, in tenths of seconds.
 _DONE = re.compile(r"(?<![a-z])(done|finished|completed?|ready)(?![a-z])", re.IGNORECASE)
+# A figure in whole seconds: what a kernel adds to it nobody sees.
+_WHOLE = re.compile(r":\.0f\}\s*s(ec(ond)?s?)?(?![a-z])|%\.0f\s*s(ec(ond)?s?)?(?![a-z])")
 _ROUGH = re.compile(r":\.[012]f\}\s*s|%\.[012]fs|%\.[012]f s")
 
 
@@ -1193,7 +1213,7 @@ def is_program(source: SourceFile, region: Region) -> bool:
     calls = (n for n in region.scope.nodes if n.kind == "call" and region.holds(n))
     if any(_STARTS.search(callee_text(call)) for call in calls):
         return True
-    if shown_in_hours(source, region):
+    if shown_in_hours(source, region) or _WHOLE.search(_shown(source, region)):
         return True
     direct = any(s.works and not s.helpers and r.LIKELY not in s.roles for s in region.steps)
     return not direct and not region.sample_loops and bool(_RUN_TIME.search(source.intent(region)))

@@ -142,6 +142,8 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if _wait_is_added(source, region) or _is_whole(source, region, left):
             continue
+        if _is_interim(source, region):
+            continue
         if source.ends_elsewhere(left) or source.waits_elsewhere(region, left):
             continue
         if source.stopwatch_waits(region.end):
@@ -186,7 +188,7 @@ def _left(source: SourceFile, region: Region) -> Step | None:
         )
         return None if waits else Step(region.start, region.start, frozenset(), 0)
     left = source.left_running(region)
-    if left is not None and _appends(region, left):
+    if left is not None and (_appends(region, left) or _only_steps(region)):
         return None
     if left is None:
         left = _opaque(source, region)
@@ -200,17 +202,33 @@ def _appends(region: Region, left: Step) -> bool:
     """
     loops = region.inner_loops(left.site)[:1]
     reads = [s for s in region.steps if s.waits and region.inner_loops(s.site)[:1] == loops]
-    if not loops or not reads:
+    if not reads:
         return False
     after = [s for s in region.steps if s.works and s.position > reads[-1].position]
-    return all(
-        r.ARITHMETIC in s.roles
-        or (
-            s.node.kind == "call"
-            and last_segment(callee_text(s.node)) in ("cat", "concat", "stack")
-        )
-        for s in after
-    )
+    small = [s for s in after if s.node.kind == "call" and _SMALL.search(callee_text(s.node))]
+    if not loops:  # one token of a loop that decodes: the model was waited for
+        before = (s for s in region.steps if s.works and s.position < reads[-1].position)
+        return len(small) == len(after) and any(r.ARITHMETIC not in s.roles for s in before)
+    return all(s in small or r.ARITHMETIC in s.roles for s in after)
+
+
+# What makes the next input of a loop that decodes out of its last output.
+_SMALL = re.compile(r"(^|\.)(cat|concat|stack|argmax|argmin)$|\]\.(max|min|topk|(un)?squeeze)$")
+
+
+def _only_steps(region: Region) -> bool:
+    """Whether the host waited for the gradients of a step, so that the optimizer alone is left.
+
+    norm = clip_grad_norm_(...).item(); optimizer.step(): a few of the hundreds of kernels.
+    """
+    calls = [(s, last_segment(callee_text(s.node))) for s in region.steps if s.node.kind == "call"]
+    backward = max((s.position for s, name in calls if name == "backward"), default=None)
+    if backward is None:
+        return False
+    waits = [s.position for s in region.steps if s.waits and s.position > backward]
+    after = [s for s in region.steps if s.works and waits and s.position > max(waits)]
+    return bool(after) and all(last_segment(callee_text(s.node)) == "step" for s in after)
+
 
 
 def _opaque(source: SourceFile, region: Region) -> Step | None:
@@ -327,6 +345,23 @@ def _wait_is_added(source: SourceFile, region: Region) -> bool:
         and source.left_running(other) is None
         and not _waits_between(source, region, other)
         for other in source.regions.all
+    )
+
+
+def _is_interim(source: SourceFile, region: Region) -> bool:
+    """Whether a time is shown as total + (clock() - t0), and a wait ends what the total is made of.
+
+    total += clock() - t0 after a wait, now and then, is the figure; between, steps may be in flight.
+    """
+    around = source.statement(region.delta)
+    names = {target_key(n) for n in around.walk() if n.kind == "name"}
+    return not _sum_of(region) and any(
+        other.scope is region.scope
+        and _sum_of(other) in names
+        and any(r.WAIT in s.roles for s in other.steps)
+        and source.left_running(other) is None
+        for other in source.regions.all
+        if other is not region and other.end is not region.end
     )
 
 
