@@ -140,7 +140,11 @@ def _check_unit(
     for match in scan.matches:
         if match.rule_id in by_id:
             rule, pattern = by_id[match.rule_id]
-            if pattern.requires is None or pattern.requires.search(unit.text):
+            if pattern.requires is not None and not pattern.requires.search(unit.text):
+                continue
+            # A remark on a name that an older version needs is none where that one is supported.
+            remark = pattern.since and pattern.severity == "info"
+            if not (remark and declared.supports_older(unit.path, pattern.since)):
                 yield _pattern_finding(unit, lines, match, rule, pattern)
     checks = [rule for rule in rules if rule.check]
     if not checks:

@@ -1142,6 +1142,30 @@ def host_time_meant(source: SourceFile, region: Region) -> bool:
     return source.means_host_time(region) and not any(r.WAIT in s.roles for s in region.steps)
 
 
+@remembered
+def is_long(source: SourceFile, region: Region) -> bool:
+    """Whether a Python region is one answer of a whole model, which is many kernels long.
+
+    That is a call that generates, or one function of the file in which much is computed.
+    """
+    steps = [s for s in works(region) if r.COPY not in s.roles]
+    if source.language != "python" or not steps:
+        return False
+    inside = all(s.helpers for s in steps) and len({id(s.site) for s in steps}) == 1
+    if inside and sum(r.ARITHMETIC not in s.roles for s in steps) >= _MANY:
+        return True
+    return all(r.BLOCKING in s.roles and _ANSWERS.search(callee_text(s.node)) for s in steps)
+
+
+_MANY = 10
+_ANSWERS = re.compile(r"(^|[._])(generate|chat|pipe|pipeline|transcribe|synthesi[sz]e)$")
+
+
+def is_shown_once(region: Region) -> bool:
+    """Whether `%time` of a notebook shows how long a cell takes, its first execution and all."""
+    return "_ipython_time(" in region.report.text[:40]
+
+
 # What is called once at the start of a program.
 _STARTS = re.compile(
     r"(^|[._])(parse_(known_)?args|ArgumentParser|basicConfig|set_start_method|init_process_group)$"

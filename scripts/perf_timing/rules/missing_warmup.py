@@ -208,6 +208,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False  # a decorator for any function
     if samples.kept_running(source, region) or samples.is_copy_stage(source, region):
         return False
+    if samples.is_shown_once(region):
+        return False
     if samples.means_first(source, region) or _replays(source, region):
         return False
     if any(r.HARNESS in s.roles for s in region.steps) or not source.evidence:

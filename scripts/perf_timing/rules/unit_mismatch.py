@@ -90,6 +90,11 @@ MISCONVERTED = (
     " the name (elapsed_ms, step_s)."
 )
 
+PARENTHESES = (
+    "Put the difference in parentheses: the division binds before the minus, so that only the"
+    " earlier reading is divided."
+)
+
 _IMPOSSIBLE = 15.0  # 1e15 a second as the unit of a rate
 
 
@@ -129,6 +134,8 @@ def _rescales(node: Node) -> bool:
 
 def _note(source: SourceFile, problem: Problem) -> str:
     """What to do, where it is something else than to convert: the name or the text may be wrong."""
+    if _binds_tighter(problem.node):
+        return PARENTHESES
     if not problem.value.usual and problem.value.kind == "time":
         return MISCONVERTED
     if problem.kind != "label" or problem.label is None:
@@ -139,6 +146,22 @@ def _note(source: SourceFile, problem: Problem) -> str:
     if _is_shown_rightly(source, problem):
         return RENAME.format(name=problem.name, unit=unit)
     return EITHER.format(name=problem.name, unit=unit)
+
+
+def _binds_tighter(node: Node) -> bool:
+    """Whether one of two readings is converted where their difference was meant: now - t0 // 60."""
+    for part in node.walk():
+        if part.kind == "binary" and operator(part).startswith("-") and len(part.children) == 2:
+            first, second = part.children
+            divided = second.kind == "binary" and operator(second).startswith("/")
+            if divided and first.kind in ("name", "call") and "(" not in _gap(part, first, second):
+                number = literal(second.children[-1].text)
+                return number is not None and bool(number.shift)
+    return False
+
+
+def _gap(whole: Node, first: Node, second: Node) -> str:
+    return whole.tree.text[first.end : second.start]
 
 
 def _is_shown_rightly(source: SourceFile, problem: Problem) -> bool:

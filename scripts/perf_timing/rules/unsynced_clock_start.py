@@ -99,6 +99,8 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if left is None or source.ends_elsewhere(left) or source.stopwatch_waits(start):
             continue
+        if _is_small_beside(source, region, left):
+            continue
         if source.language == "cuda" and source.waits_between(region, left, start):
             continue
         seen.add(id(start))
@@ -106,6 +108,17 @@ def check(source: SourceFile) -> Iterator[Report]:
         related = ((left.site, "work queued here"),)
         fixes = repairs.wait_before(source, region, start)
         yield Report(start, message, related=related, fixes=fixes)
+
+
+def _is_small_beside(source: SourceFile, region: Region, left: Step) -> bool:
+    """Whether what is left is another function's, beside an answer of a whole model.
+
+    Where both are timed, as stages of one run, the answer is told apart from what came before.
+    """
+    if any(g.scope is region.scope and g.holds(left.site) for g in source.regions.all):
+        return False
+    mine = set().union(*(samples.identities(s) for s in samples.works(region)))
+    return samples.is_long(source, region) and not samples.identities(left) & mine
 
 
 def _meets_first(source: SourceFile, region: Region, left: Step) -> bool:
