@@ -116,3 +116,18 @@ def test_a_module_beside_the_path_of_a_repository_is_not_searched(tmp_path: Path
 def test_a_large_module_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(READS + "#" * 500_000, encoding="utf-8")
     assert not elsewhere.waits(str(tmp_path / "bench.py"), "tools.predict")
+
+
+@pytest.mark.parametrize(("text", "silent"), [(READS, True), (KEEPS, False)])
+def test_what_a_package_imports_with_a_star_is_found(
+    tmp_path: Path, text: str, silent: bool
+) -> None:
+    package = tmp_path / "utils"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from .other import *\nfrom .tokens import *\n", encoding="utf-8"
+    )
+    (package / "other.py").write_text("import torch\ndef load():\n    return 1\n", encoding="utf-8")
+    (package / "tokens.py").write_text(text, encoding="utf-8")
+    caller = CALLER.format(module="utils", name="predict")
+    assert reported(tmp_path / "bench.py", caller) is not silent

@@ -79,11 +79,16 @@ def _function(path: str, full_name: str) -> tuple[str, str] | None:
     module, _, name = full_name.rpartition(".")
     if not module.strip(".") and not module.startswith("."):
         return None
+    defines = re.compile(rf"^(async )?def {re.escape(name)}\(", re.MULTILINE)
     for place in _places(path, module):
         text = _text(place)
         for _ in range(2):
-            if text and re.search(rf"^(async )?def {re.escape(name)}\(", text, re.MULTILINE):
+            if text and defines.search(text):
                 return text, name
+            for star in re.findall(r"^from \.(\w+) import \*", text, re.MULTILINE):
+                behind = _text(place.parent / f"{star}.py")
+                if defines.search(behind):
+                    return behind, name
             # A package that imports the function from one of its modules.
             again = re.search(
                 rf"^from \.(\w+) import (?:[^\n(]*|\([^)]*)\b{re.escape(name)}\b",

@@ -116,6 +116,11 @@ _SUMMARIES = frozenset({"add_scalar", "add_scalars", "add_histogram", "add_image
 
 # A slice of an array of several dimensions.
 _SLICED = re.compile(r"\[[^\[\]]*:[^\[\]]*,|\[[^\[\]]*,[^\[\]]*:")
+# What a call is asked for to be given an array of the host.
+_AS_ARRAY = re.compile(
+    r"^(return|output|result)\w*=([\w.]*\.)?[\"']?(np|NP|numpy|NUMPY|Numpy)[\"']?$"
+    r"|^(to|as|return|convert_to)_(np|numpy)=True$"
+)
 # An object that takes times.
 _A_TIMER = re.compile(r"(timer|stop_?watch)$", re.IGNORECASE)
 # An object that works on the host by its name: CPUInfer.sync(), cpu_engine.submit(...).
@@ -604,6 +609,8 @@ class Roles:
         if _TRAINER.search(callee):
             return {BLOCKING, PHASE} if self.evidence else set()
         found = self._by_operands(node, callee, full, short, scope, function)
+        if WORK in found and any(_AS_ARRAY.search(squeeze(k.text)) for k in self._keywords(node)):
+            return {BLOCKING}
         if WORK in found and _WAITS_ITSELF.match(full):
             handed = keyword(node, "resources") or keyword(node, "handle")
             return {WORK} if handed is not None else {BLOCKING}

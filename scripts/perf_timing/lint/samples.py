@@ -1142,6 +1142,19 @@ def host_time_meant(source: SourceFile, region: Region) -> bool:
     return source.means_host_time(region) and not any(r.WAIT in s.roles for s in region.steps)
 
 
+def is_bounded(source: SourceFile, region: Region) -> bool:
+    """Whether a test asserts that a time stays below a bound, and does nothing else with it."""
+    value = fate(source, region)
+    if value.lists or value.sums or value.printed or value.returned or value.passed:
+        return False
+    uses = [u for name in value.names for u in source.uses(name, region.scope)]
+    read = [u for u in uses if not _is_target(u)]
+    times = {n for g in source.regions.all if g is not region for n in fate(source, g).names}
+    checks = [p for u in read for p in u.ancestors() if p.kind == "assert"]
+    others = {n.text for check in checks for n in check.walk() if n.kind == "name"}
+    return len(checks) == len(read) > 0 and not others & (times - value.names)
+
+
 @remembered
 def is_long(source: SourceFile, region: Region) -> bool:
     """Whether a Python region is one answer of a whole model, which is many kernels long.

@@ -121,6 +121,7 @@ def _may_be_fine(text: str) -> bool:
 
 TRIGGER = _may_be_coarse
 _CPU = re.compile(r"(process_time|thread_time)(_ns)?$|^(std::)?clock$|(^|\.)time\.clock$|getrusage")
+_CPU_TIME = "counts CPU time, without what the process waits for and with all of its threads"
 _WHOLE = "is rounded to whole seconds"
 _SECONDS = re.compile(r"^(std::)?time$")
 _FINE = {-6.0: "microseconds", -9.0: "nanoseconds"}
@@ -149,6 +150,8 @@ def _finding(source: SourceFile, region: Region) -> tuple[str, str] | None:
     unit = "" if why else _fine_unit(source, region)
     if not (why or unit) or (why == _WHOLE and _is_long(source, region)):
         return None
+    if why == _CPU_TIME and source.means_host_time(region):
+        return None  # that is what is meant
     if not (source.works(region) or any(step.waits for step in region.steps)):
         return None
     clock = " ".join(region.end.text.split())[:40]
@@ -204,7 +207,7 @@ def _fault(source: SourceFile, reading: Node) -> str:
     text = callee_text(reading)
     name = text if source.language == "cuda" else source.scopes.resolve(text)
     if _CPU.search(name) or "CPUTIME_ID" in reading.text:
-        return "counts CPU time, without what the process waits for and with all of its threads"
+        return _CPU_TIME
     if source.language == "cuda" and _SECONDS.match(name):
         return "ticks in whole seconds"
     if _TICKS.match(name):

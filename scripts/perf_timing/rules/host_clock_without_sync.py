@@ -142,7 +142,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if _wait_is_added(source, region) or _is_whole(source, region, left):
             continue
-        if _is_interim(source, region):
+        if _is_interim(source, region) or samples.is_bounded(source, region):
             continue
         if source.ends_elsewhere(left) or source.waits_elsewhere(region, left):
             continue
@@ -230,7 +230,6 @@ def _only_steps(region: Region) -> bool:
     return bool(after) and all(last_segment(callee_text(s.node)) == "step" for s in after)
 
 
-
 def _opaque(source: SourceFile, region: Region) -> Step | None:
     """A callable from outside the file, timed in a file about a device, with no wait after it."""
     found = None
@@ -314,7 +313,7 @@ def _full_cycle(source: SourceFile, region: Region) -> bool:
     reads = [s for s in region.steps if s.waits and r.UPLOAD not in s.roles]
     if any(g.start is not region.start or source.works(g) for g in parts) or (parts and not reads):
         return False
-    if not any(s.waits for s in region.steps):
+    if not any(s.waits for s in region.steps) and not samples.is_training(region):
         return False  # the host may run ahead by all the steps
     gap = source.flow.between(region.scope, region.end.end, region.start.start)
     return not any(s.works or s.waits for s in gap)
