@@ -350,7 +350,7 @@ def _wait_is_added(source: SourceFile, region: Region) -> bool:
 def _is_interim(source: SourceFile, region: Region) -> bool:
     """Whether a time is shown as total + (clock() - t0), and a wait ends what the total is made of.
 
-    total += clock() - t0 after a wait, now and then, is the figure; between, steps may be in flight.
+    total += clock() - t0 after a wait, now and then, is the figure; between, some may be in flight.
     """
     around = source.statement(region.delta)
     names = {target_key(n) for n in around.walk() if n.kind == "name"}

@@ -144,7 +144,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
 
 
 def _is_compared(source: SourceFile, region: Region) -> bool:
-    """Whether the time is divided by another time or the other way round: one is 3 times as fast."""
+    """Whether the time is divided by another time, or another by it: one is 3 times as fast."""
     times = samples.fate(source, region).names
     return any(
         _is_quotient(node) and times & {c.text for c in node.children}
