@@ -121,6 +121,8 @@ _AS_ARRAY = re.compile(
     r"^(return|output|result)\w*=([\w.]*\.)?[\"']?(np|NP|numpy|NUMPY|Numpy)[\"']?$"
     r"|^(to|as|return|convert_to)_(np|numpy)=True$"
 )
+# What a call is told to do before it returns.
+_UNTIL_DONE = re.compile(r"^(wait|blocking|sync|synchronize|block_until_ready)=True$")
 # An object that takes times.
 _A_TIMER = re.compile(r"(timer|stop_?watch)$", re.IGNORECASE)
 # An object that works on the host by its name: CPUInfer.sync(), cpu_engine.submit(...).
@@ -190,7 +192,7 @@ class Roles:
         )
         # When the calls of these return is not known here.
         self.foreign = self.python and not self.libraries - {"tensorflow"} and bool(
-            re.search(r"^\s*(import|from)\s+(tensorflow|keras|mxnet|paddle)\b", scopes.tree.code,
+            re.search(r"^\s*(import|from)\s+(tensorflow|keras|mxnet|paddle|tinygrad)\b", scopes.tree.code,
                       re.MULTILINE)
         )  # fmt: skip
         # PyTorch/XLA only notes what is to be done; nothing is queued where a call returns.
@@ -609,6 +611,8 @@ class Roles:
         if _TRAINER.search(callee):
             return {BLOCKING, PHASE} if self.evidence else set()
         found = self._by_operands(node, callee, full, short, scope, function)
+        if any(_UNTIL_DONE.match(squeeze(k.text)) for k in self._keywords(node)):
+            return {BLOCKING} if self.evidence else set()
         if WORK in found and any(_AS_ARRAY.search(squeeze(k.text)) for k in self._keywords(node)):
             return {BLOCKING}
         if WORK in found and _WAITS_ITSELF.match(full):

@@ -238,7 +238,7 @@ def _opaque(source: SourceFile, region: Region) -> Step | None:
             found = step
         elif step.waits or r.HARNESS in step.roles:
             found = None
-    if found is None or not source.evidence or _is_decorator(region):
+    if found is None or not source.evidence or source.roles.foreign or _is_decorator(region):
         return None
     if not purpose.is_named_so(source, region.end):
         return None  # a callback: what it does is anybody's guess
