@@ -192,8 +192,8 @@ class Roles:
         )
         # When the calls of these return is not known here.
         self.foreign = self.python and not self.libraries - {"tensorflow"} and bool(
-            re.search(r"^\s*(import|from)\s+(tensorflow|keras|mxnet|paddle|tinygrad)\b", scopes.tree.code,
-                      re.MULTILINE)
+            re.search(r"^\s*(import|from)\s+(tensorflow|keras|mxnet|paddle|tinygrad)\b",
+                      scopes.tree.code, re.MULTILINE)
         )  # fmt: skip
         # PyTorch/XLA only notes what is to be done; nothing is queued where a call returns.
         self.foreign |= self.python and bool(
