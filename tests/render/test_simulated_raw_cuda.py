@@ -66,7 +66,7 @@ JSON = "--json=record.json"
         ("event", "warm", 100.0, 0.02),
         ("event", "cold", 20.0, 0.05),
         ("event", "cold", 100.0, 0.02),
-        ("graph", "warm", 2.5, 0.05),
+        ("graph", "warm", 3.5, 0.03),
         ("graph", "warm", 5.1, 0.03),
         ("graph", "warm", 100.0, 0.02),
         ("graph", "cold", 5.1, 0.05),
@@ -79,6 +79,20 @@ def test_the_known_time_is_reported(
     program = built(f"--method={method}", f"--cache={cache}", JSON)
     truth = us if cache == "warm" else 1.25 * us
     assert complaints(run(program, us), truth, within) == []
+
+
+def test_the_gap_after_a_flush_is_calibrated_there(built: Build) -> None:
+    program = built("--method=graph", "--cache=cold", JSON)
+    found = record(run(program, 4.0, 5.0, environ={"SIM_FLUSH_GAP_US": "0.3"}))
+    assert found["summary"]["median_us"] == pytest.approx(5.0, abs=0.1)
+
+
+@pytest.mark.parametrize("cache", ["warm", "cold"])
+def test_a_short_figure_tells_its_doubt(built: Build, cache: str) -> None:
+    found = record(run(built("--method=graph", f"--cache={cache}", JSON), 2.0, 2.5))
+    assert "below-floor" in [flag["code"] for flag in found["flags"]]
+    truth_us = 2.0 if cache == "warm" else 2.5
+    assert found["summary"]["median_us"] == pytest.approx(truth_us, abs=0.1)
 
 
 def test_a_launch_bound_figure_is_labelled(built: Build) -> None:
@@ -173,8 +187,8 @@ BROKEN = {
         "graph",
         "cold",
         20.0,
-        "        if (kCold) flush();\n        launch",
-        "        launch",
+        "        flush();\n        what(timer.stream);",
+        "        what(timer.stream);",
     ),
     "a wait per launch": (
         "event",

@@ -511,8 +511,11 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   double gap = on->last == Last::kEvent ? kEventKernelUs / 2 : kEagerGapUs;
   double at = std::max(now_us + kLatencyUs, on->tail + gap) + kGraphStartUs;
   double scale = clock_scale(at), end = at;
+  bool flushed = false;
   for (const Kernel& kernel : graph->nodes) {
     double us = busy_us(kernel) * scale;
+    if (flushed) at += env_us("SIM_FLUSH_GAP_US", 0.0);  // 0.2 us more than elsewhere on an H200
+    flushed = kernel.flush;
     end = at + us;
     at += std::max(us + kGraphGapUs, kGraphPeriodUs);
   }
