@@ -110,6 +110,8 @@ _MOVES_ANYTHING = re.compile(
 )
 _TO = re.compile(r"\.to\(([^()]*(?:\([^()]*\)[^()]*)*)")
 _GIVES_DEVICE = re.compile(r"\b\w*device\w*\s*=(?!=)\s*([^\n,)]*)")
+# What has a device as an option of its own, wherever it is itself: args.device, model_cfg.device.
+_OPTIONS = re.compile(r"(^|[._])(args|opts?|options|cfg|conf|config|settings|params|flags)$", re.I)
 _ABOUT_HOST = re.compile(r"(torch\.device\(\s*)?[\"']cpu[\"']|None\b")
 
 
@@ -127,6 +129,23 @@ def stays_on_host(text: str) -> bool:
     return all(_ABOUT_HOST.match(given.strip()) for given in _GIVES_DEVICE.findall(told))
 
 
+_DEFAULT_ON_DEVICE = re.compile(
+    r"set_default_device\(\s*[\"'](cuda|xpu|mps)|set_default_tensor_type\(.*cuda"
+    r"|torch\.device\([\"']cuda[^)]*\)\s*:"
+)
+
+
+def _default_device(text: str) -> str:
+    """Where a file makes tensors of which it does not say where: set_default_device(device)."""
+    if _DEFAULT_ON_DEVICE.search(text):
+        return DEVICE
+    named = re.findall(r"set_default_device\(\s*(\w+)\s*\)", text)
+    values = [v for name in named for v in re.findall(rf"\b{name}\s*=(?!=)\s*([^\n]*)", text)]
+    if any(_ON_DEVICE.search(value) for value in values):
+        return DEVICE
+    return UNKNOWN if named else HOST
+
+
 class Devices:
     """Answers `of(node, scope)`; remembers its answers."""
 
@@ -134,9 +153,7 @@ class Devices:
         self.scopes = scopes
         self._known: dict[int, str] = {}
         text = scopes.tree.code
-        self.default = DEVICE if re.search(
-            r"set_default_device\(\s*[\"'](cuda|xpu|mps)|set_default_tensor_type\(.*cuda"
-            r"|torch\.device\([\"']cuda[^)]*\)\s*:", text) else HOST  # fmt: skip
+        self.default = _default_device(text)
         # Without a map of devices, torch.distributed.rpc carries tensors of the host only.
         self.host_rpc = "device_map" not in text and any(
             full.startswith(RPC) for full in scopes.imports.values()
@@ -407,7 +424,7 @@ class Devices:
             return HOST
         if device.kind == "name":
             key = squeeze(text)
-            if key.endswith(".device"):
+            if key.endswith(".device") and not _OPTIONS.search(key[: -len(".device")]):
                 found = self._variable(device, key[: -len(".device")], scope, depth)
                 if found != UNKNOWN:
                     return found
