@@ -50,6 +50,7 @@ def complaints(done: Done, truth_us: float, within: float) -> list[str]:
         return [f"exit {done.exit_code}: {done.stderr}"]
     found = record(done)
     doubts = [flag["code"] for flag in found["flags"]]
+    doubts.remove("unchecked")  # there is no CUPTI in such a program, and it says so
     read = found["summary"]["median_us"]
     if abs(read - truth_us) > within * truth_us:
         doubts.append(f"reads {read}, is {truth_us}")
