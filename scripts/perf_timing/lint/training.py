@@ -88,7 +88,8 @@ def parts(source: SourceFile, training: StepLoop) -> Iterator[Region]:
         if region.kind not in ("clock", "event") or region.hooked or region.timer is not None:
             continue
         loops = [loop for loop in region.sample_loops if loop.kind != "comp"]
-        if region.scope is training.scope and loops[:1] == [training.loop]:
+        here = region.scope is training.scope and loops[:1] == [training.loop]
+        if here and not samples.shown_in_hours(source, region):  # as the time that is left
             yield region
 
 

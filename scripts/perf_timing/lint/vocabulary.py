@@ -255,6 +255,7 @@ INTENT_NOT_GPU = re.compile(
     r"|download|tokeni|(?<![a-z])data_?time|(?<![a-z])io_?time|preprocess|pre_process"
     r"|conver(t|ting|sion)\W+(\w+\W+){0,2}(model|checkpoint|weights|ckpt)"
     r"|convert_\w*(model|checkpoint|weights|ckpt)"
+    r"|paralleli[sz]e|(?<![a-z])(shard(ed|ing)|creat(ed|ing)|maintenance)(?![a-z])"
     r"|queue|issue_|trace_?time|tracing|jit_?time|import|capture|(?<![a-z])(write|save"
     r"|disk|ckpt|checkpoint)(?![a-z])|opt_pass|parse|prepare|warm_?up|deadline|timeout"
     r"|eta(?![a-z])",

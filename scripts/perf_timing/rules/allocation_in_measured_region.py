@@ -12,8 +12,9 @@ the figure is about. cudaMalloc and cudaFree also wait for the device.
 Where the output buffer is part of what is compared (an API that returns a new tensor), the report
 can be suppressed with that reason. A constant that an operator takes where it is made, and zeros of
 an accumulator of atomics, are part of what a timed function computes. Model code and training steps
-are not reported. Nor is a figure beside which another one leaves the allocation out: it is the
-total. In C++ one report stands for three and more allocations of a block.
+are not reported, nor is a copy of what the iteration before has brought. Nor is a figure beside
+which another one leaves the allocation out: it is the total. In C++ one report stands for three and
+more allocations of a block.
 
 ## Example
 ```python
@@ -208,6 +209,20 @@ def _is_formula(source: SourceFile, region: Region, step: Step) -> bool:
     )
 
 
+def _keeps_last(source: SourceFile, region: Region, step: Step) -> bool:
+    """Whether a copy is made of what the iteration before has brought: token = run(token.clone()).
+
+    It cannot be made before the loop, and where a graph is replayed it must be made.
+    """
+    receiver, _, call = callee_text(step.node).rpartition(".")
+    loops = region.inner_loops(step.node) if call in ("clone", "copy") else []
+    return any(
+        value.kind == "call" and loop.start <= value.start < loop.end
+        for loop in loops[:1]
+        for _, value in source.scopes.assignments(receiver, source.scopes.scope_of(step.node))
+    )
+
+
 def _left_out_inside(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether figures of parts of the region leave the allocation out: this one is the total."""
     return any(
@@ -232,7 +247,7 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
         return False
     if region.kind == "harness" and _is_formula(source, region, step):
         return False
-    if _left_out_inside(source, region, step):
+    if _left_out_inside(source, region, step) or _keeps_last(source, region, step):
         return False
     others = [
         s for s in region.steps

@@ -201,19 +201,23 @@ def _appends(region: Region, left: Step) -> bool:
     ids = torch.cat([ids, token]) after token.item(): nothing beside the model that was waited for.
     """
     loops = region.inner_loops(left.site)[:1]
-    reads = [s for s in region.steps if s.waits and region.inner_loops(s.site)[:1] == loops]
+    steps = list(region.steps)
+    reads = [i for i, s in enumerate(steps) if s.waits and region.inner_loops(s.site)[:1] == loops]
     if not reads:
         return False
-    after = [s for s in region.steps if s.works and s.position > reads[-1].position]
+    after = [s for s in steps[reads[-1] :] if s.works]
     small = [s for s in after if s.node.kind == "call" and _SMALL.search(callee_text(s.node))]
     if not loops:  # one token of a loop that decodes: the model was waited for
-        before = (s for s in region.steps if s.works and s.position < reads[-1].position)
+        before = (s for s in steps[: reads[-1]] if s.works)
         return len(small) == len(after) and any(r.ARITHMETIC not in s.roles for s in before)
     return all(s in small or r.ARITHMETIC in s.roles for s in after)
 
 
 # What makes the next input of a loop that decodes out of its last output.
-_SMALL = re.compile(r"(^|\.)(cat|concat|stack|argmax|argmin)$|\]\.(max|min|topk|(un)?squeeze)$")
+_SMALL = re.compile(
+    r"(^|\.)(cat|concat|stack|argmax|argmin)$|\]\.(max|min|topk|(un)?squeeze)$"
+    r"|pos\w*\.(add_|sub_|copy_|fill_)$"
+)
 
 
 def _only_steps(region: Region) -> bool:
@@ -356,7 +360,7 @@ def _is_interim(source: SourceFile, region: Region) -> bool:
     names = {target_key(n) for n in around.walk() if n.kind == "name"}
     return not _sum_of(region) and any(
         other.scope is region.scope
-        and _sum_of(other) in names
+        and ({_sum_of(other)} | samples.fate(source, other).sums) & names
         and any(r.WAIT in s.roles for s in other.steps)
         and source.left_running(other) is None
         for other in source.regions.all
