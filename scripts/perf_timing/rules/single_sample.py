@@ -196,14 +196,31 @@ def _restarted(region: Region) -> bool:
 
 
 def _repeats(region: Region, step: Step) -> bool:
-    """Whether a loop repeats the work; one that steps through the data by pieces does it once."""
+    """Whether a loop repeats the work; one that steps through the data by pieces does it once.
+
+    So does one that gives each stream, or each device, its part.
+    """
     for loop in region.inner_loops(step.site):
         body = loop_body(loop)
         header = loop.tree.text[loop.start : body.start] if body else ""
+        if body is not None and _spreads(header, body, step.node):
+            continue
         pieces = re.search(r"\+=\s*(?!1\b)\w|=\s*(\w+)\s*\+\s*(?!1\b)\w+\s*\)", header)
         if loop.kind != "for" or pieces is None:
             return True
     return False
+
+
+def _spreads(header: str, body: Node, work: Node) -> bool:
+    """Whether a loop of C++ runs over streams, on each of which it queues work, or over devices."""
+    counted = re.search(r"(\w+)\s*=", header)
+    if work.tree.language != "cuda" or counted is None:
+        return False
+    of_each = rf"\w*(stream|queue)\w*\[\s*{counted[1]}\s*\]\s*(\.\w+\s*)?(>>>|\))"
+    return bool(
+        re.search(of_each, work.text, re.IGNORECASE)
+        or re.search(rf"SetDevice\(\s*{counted[1]}\s*\)", body.text)
+    )
 
 
 def _loops_inside(node: object, helpers: tuple[Scope, ...]) -> bool:
