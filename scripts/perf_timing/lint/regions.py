@@ -916,9 +916,55 @@ class Regions:
                 continue
             one, two = self.scopes.scope_of(start), self.scopes.scope_of(end)
             if one is two and start.start < end.start:
+                begin = self._taken_off(pair) or start
                 yield Region(
-                    "event", one, start, end, pair.call, pair.call, ((start.end, end.start),)
+                    "event", one, begin, end, pair.call, pair.call, ((begin.end, end.start),)
                 )
+
+    def _taken_off(self, pair: Pair) -> Node | None:
+        """The end of an earlier span from the same start whose time is taken off: now - before.
+
+        The figure begins there.
+        """
+        earlier = [
+            p
+            for p in self.pairs
+            if p.start is pair.start and p.end is not None and p.call.end <= pair.call.start
+        ]
+        name, scope = self._elapsed_name(pair.call), pair.scope
+        if not earlier or not name:
+            return None
+        before = earlier[-1]
+        kept = {
+            target_key(target)
+            for target, value in self._assignments(scope)
+            if before.call.end <= value.start < pair.call.start
+            and squeeze(value.text) == self._elapsed_name(before.call)
+        }
+        differences = (
+            n
+            for n in scope.nodes
+            if n.kind == "binary" and n.start > pair.call.end and self.operator(n) == "-"
+        )
+        taken = any(
+            squeeze(n.children[0].text) == name and squeeze(n.children[1].text) in kept
+            for n in differences
+        )
+        return before.end if taken else None
+
+    @staticmethod
+    def _assignments(scope: Scope) -> Iterator[tuple[Node, Node]]:
+        for node in scope.nodes:
+            if node.kind == "assign" and len(node.children) > 1:
+                yield node.children[0], node.children[-1]
+
+    def _elapsed_name(self, call: Node) -> str:
+        """The variable that an elapsed-time call gives its value."""
+        if re.search(r"EventElapsedTime", callee_text(call)):
+            return base_name(positional(call)[0].text)
+        parent = call.parent
+        assigned = parent is not None and parent.kind == "assign" and parent.children[-1] is call
+        return target_key(parent.children[0]) if parent is not None and assigned else ""
 
     def _around(self, pair: Pair, record: Node) -> Iterator[Region]:
         """One record in a loop, whose events are read in pairs: each iteration is measured."""

@@ -134,7 +134,13 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
         return False  # a whole computation on the device, as its caller sees it
     return bool(
         re.search(r"kernel|\bop\b|compute|gemm|matmul|gpu time|flop", words, re.IGNORECASE)
-    ) or any(kernel and kernel.lower() in words.lower() for kernel in kernels)
+    ) or any(_names(words.lower(), kernel.lower()) for kernel in kernels)
+
+
+def _names(words: str, kernel: str) -> bool:
+    """Whether all words of a kernel's name are said: "shared reduce" of reduce_shared2."""
+    parts = re.findall(r"[^\W\d_]+", kernel)
+    return bool(parts) and all(part in words for part in parts)
 
 
 def _told_apart(source: SourceFile, region: Region, step: Step) -> bool:
