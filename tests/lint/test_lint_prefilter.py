@@ -1,6 +1,7 @@
 """What is left out before ast-grep sees it can hold nothing that a rule reports."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import yaml
 from perf_timing.lint.catalog import load_rules
 from perf_timing.lint.check import check
 from perf_timing.lint.elide import elide
+from perf_timing.lint.evidence import triggers
 from perf_timing.lint.model import Finding, Unit
 from perf_timing.lint.prefilter import may_match
 
@@ -52,11 +54,66 @@ def test_blanking_changes_no_finding(rule: str) -> None:
             assert places("python", part) == places("python", whole), title
 
 
+def test_blanking_changes_no_finding_about_ranges_of_helpers() -> None:
+    changed = 0
+    for name, title, language, code in invalid():
+        if name == "nvtx-unbalanced" and language == "python":
+            helpers = re.sub(r"[\w.]*range_(push|pop)\b|[\w.]*\b(push|pop)_range\b",
+                             lambda m: f"nvtx_range_{m[1] or m[2]}", code)  # fmt: skip
+            changed += helpers != code
+            whole = helpers.rstrip("\n") + "\n\n\n" + FILLER
+            assert places("python", elide(whole)) == places("python", whole), title
+    assert changed > 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "occurs"),
+    [
+        ("nvtx|roctx", "a roctx b", True),
+        ("nvtx|roctx", "a nvt x", False),
+        (r"torch\.utils|cp\.", "torch-utils", False),
+        (r"torch\.utils|cp\.", "cp.cuda", True),
+        ("torch.utils", "torch-utils", True),
+        (r"a\b", "ab", False),
+    ],
+)
+def test_a_choice_of_words_is_searched_for_as_words(pattern: str, text: str, occurs: bool) -> None:
+    assert triggers(pattern, text, "python") is occurs
+
+
 BLANKED = {
     "a function that times nothing": ("def quiet(x):\n    return x\n", False),
     "a function that times": ("def loud(x):\n    t = time.perf_counter()\n    return t\n", True),
     "a class of which nothing times": ("class Quiet:\n    def f(self):\n        return 1\n", False),
     "a suppression": ("def f(x):\n    return x  # lint-timing: ignore[TIM101]\n", True),
+    "ranges of helpers that are closed in their block": (
+        "def f(x):\n    nvtx_range_push('a')\n    if x:\n        nvtx_range_push('b')\n"
+        "        x = g(x)\n        nvtx_range_pop('b')\n    nvtx_range_pop('a')\n    return x\n",
+        False,
+    ),
+    "a range that a way out leaves open": (
+        "def f(x):\n    nvtx_range_push('a')\n    if x:\n        return 1\n"
+        "    nvtx_range_pop('a')\n    return x\n",
+        True,
+    ),
+    "a range that is popped in another block": (
+        "def f(x):\n    nvtx_range_push('a')\n    if x:\n        nvtx_range_pop('a')\n"
+        "    return x\n",
+        True,
+    ),
+    "a range that is pushed on one branch": (
+        "def f(x):\n    if x:\n        nvtx_range_push('a')\n    else:\n"
+        "        nvtx_range_pop('a')\n    return x\n",
+        True,
+    ),
+    "a range of NVTX itself": (
+        "def f(x):\n    nvtx.range_push('a')\n    nvtx.range_pop()\n",
+        True,
+    ),
+    "a pop that depends on its push": (
+        "def f(x):\n    level = nvtx_range_push('a')\n    if level:\n        nvtx_range_pop()\n",
+        True,
+    ),
     "code outside of functions": ("x = 1\n", True),
 }
 

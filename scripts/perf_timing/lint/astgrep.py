@@ -22,6 +22,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -201,7 +202,7 @@ def _collect(matches: Sequence[Sequence[Match]], stderr: str) -> list[Scan] | No
     if len(matches) == 1 and not read and not empty:
         return None
     return [
-        Scan(matches=tuple(sorted(set(found), key=_order)))
+        Scan(matches=tuple(_in_order(found)))
         if number in read or number in empty
         else Scan(failure=_reason(stderr, number))
         for number, found in enumerate(matches)
@@ -213,11 +214,14 @@ def _reason(stderr: str, number: int) -> str:
     return f"ast-grep skipped it ({why[1]})" if why else "ast-grep did not read it"
 
 
-def _order(match: Match) -> tuple[int, int, str, str]:
-    return match.start, -match.end, match.rule_id, match.message
+def _in_order(found: Sequence[Match]) -> list[Match]:
+    """Each match once, in the order of starts, ends, rules and messages."""
+    return sorted(set(found), key=_PLACE)
 
 
+_PLACE = itemgetter(0, 1, 2, 3)
 _OFFSETS, _FILE, _RULE = b'"byteOffset":{"start":', b'"file":"', b'"ruleId":"'
+_LONGEST_SUFFIX = max(map(len, SUFFIX.values()))
 _PLAIN_END = b'","severity":"hint","note":null,"message":"","labels":'
 
 
@@ -236,9 +240,14 @@ def _plain_match(line: bytes) -> tuple[int, Match] | None:
     if min(offsets, close, file, rule) < 0 or not line.startswith(_PLAIN_END, rule_end):
         return None
     start, _, end = line[offsets + len(_OFFSETS) : close].partition(b',"end":')
-    name = line[file + len(_FILE) : line.find(b'"', file + len(_FILE))].rpartition(b"/")[2]
-    rule_id = line[rule + len(_RULE) : rule_end].decode("ascii")
-    return int(name[:6]), Match(int(start), int(end), rule_id)
+    name_end = line.find(b".", line.find(b'"', file + len(_FILE)) - _LONGEST_SUFFIX)
+    rule_id = _text_of(line[rule + len(_RULE) : rule_end])
+    return int(line[name_end - 6 : name_end]), Match(int(start), int(end), rule_id)
+
+
+@cache
+def _text_of(rule_id: bytes) -> str:
+    return rule_id.decode("ascii")
 
 
 def _full_match(line: bytes) -> tuple[int, Match]:

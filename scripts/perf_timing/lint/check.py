@@ -119,7 +119,7 @@ def _too_large(unit: Unit) -> str:
 def _wanted(unit: Unit, rules: Sequence[Rule]) -> list[Rule]:
     """The rules that may find something in the unit's text."""
     code = unit.code
-    on_device = words.DEVICE_WORD.search(code) is not None
+    on_device = words.names_device(code)
     found: dict[evidence.Trigger, bool] = {}
     chosen = []
     for rule in rules:

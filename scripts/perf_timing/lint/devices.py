@@ -101,6 +101,11 @@ _BUILDS_MODEL = re.compile(
     r"model\w*\s*=\s*[\w.]*\.from_pretrained\(|Model\w*\.from_pretrained\(|\bmodels\.(__dict__|[a-z]\w+\()"
     r"|\bcreate_model\(|torch\.hub\.load\(|torch\.jit\.load\(|nn\.Sequential\(|\((torch\.)?nn\.Module\)"
 )
+# One of these stands in whatever _BUILDS_MODEL matches.
+_BUILDS_WORDS = (
+    *(".from_pretrained(", "models.", "create_model(", "hub.load(", "jit.load("),
+    *("nn.Sequential(", "nn.Module)"),
+)
 # Whatever may put a model or its inputs on a device, or wait for one.
 _MOVES_ANYTHING = re.compile(
     r"\.(cuda|xpu|hpu|npu|mps|ipu|to_device|device_put)\(|\bcuda\.(synchronize|Event|Stream|nvtx)"
@@ -121,6 +126,8 @@ def stays_on_host(text: str) -> bool:
     A file that only asks whether there is a device, or has an option called gpu, computes on the
     host. What it imports does not count: a model that was made here is moved here.
     """
+    if not any(word in text for word in _BUILDS_WORDS):
+        return False
     told = _REMARKS.sub(lambda m: m["kept"] or " ", text)
     if not _BUILDS_MODEL.search(told) or _MOVES_ANYTHING.search(told):
         return False

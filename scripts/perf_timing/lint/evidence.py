@@ -10,7 +10,7 @@ faster than a regular expression.
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from perf_timing.lint import stopwatches
@@ -37,7 +37,8 @@ _CLOCKS = clues(
     *("datetime.now", "datetime.utcnow", "Timestamp.now", ".monotonic"),
     ("from time import", r"from time import[^\n]*\b(?:time|monotonic)\b|from time import\s*[(\\*]"),
     # Helpers of other files that wait and then read the clock: time_sync(), synchronized_time().
-    ("sync", r"sync\w*time\w*\s*\(|time\w*sync\w*\s*\("),
+    ("sync", r"sync\w*time\w*\s*\("),
+    ("sync", r"time\w*sync\w*\s*\("),
 )
 _PYTHON_TIMES = clues(
     ("elapsed_time", r"elapsed_time\s*\("),
@@ -50,9 +51,11 @@ _PYTHON_TIMES = clues(
 _CPP_TIMES = clues(
     ("lapsed", r"(?<!ol)lapsed\w*\s*\("),
     ("time_", r"time_(?:till|since)\s*\("),
-    ("clock", r"\bclock\s*\("),
-    ("now", r"\bnow\s*\("),
-    ("time", r"\btime\s*\("),
+    # The word first, then what may not stand before it: a pattern that begins with letters is
+    # searched for ten times faster than one that begins with \b.
+    ("clock", r"clock(?<!\wclock)\s*\("),
+    ("now", r"now(?<!\wnow)\s*\("),
+    ("time", r"time(?<!\wtime)\s*\("),
     *("gettimeofday", "clock_gettime", "QueryPerformanceCounter", "timespec_get", "ftime"),
     *("Wtime", "wtime", "GetTickCount", "__rdtsc", "absl::Now", "CurrentTimeNanos"),
     "KeepRunning",
@@ -73,10 +76,23 @@ _POPS = re.compile(r"range_?pop|pop_?range", re.IGNORECASE)
 def triggers(trigger: Trigger, text: str, language: str) -> bool:
     """Whether a rule with this trigger could report something in the text."""
     if isinstance(trigger, str):
-        return re.search(trigger, text) is not None
+        return _occurs(trigger, text)
     if isinstance(trigger, tuple):
-        return all(re.search(pattern, text) for pattern in trigger)
+        return all(_occurs(pattern, text) for pattern in trigger)
     return trigger(text, language)
+
+
+def _occurs(pattern: str, text: str) -> bool:
+    plain = _plain_words(pattern)
+    return any(word in text for word in plain) if plain else re.search(pattern, text) is not None
+
+
+@cache
+def _plain_words(pattern: str) -> tuple[str, ...]:
+    """The words of a pattern that is nothing but a choice of words; else none."""
+    if re.fullmatch(r"(?:[\w|]|\\\.)+", pattern) is None:
+        return ()
+    return tuple(pattern.replace("\\.", ".").split("|"))
 
 
 @lru_cache(maxsize=1)  # most rules ask the same of a file, one after the other
@@ -254,13 +270,12 @@ def _differences(text: str) -> bool:
     by words and regardless of scopes.
     """
     places = sorted(_places(_CLOCKS, text))
-    functions = [(m.start(), len(m[1]), m[2]) for m in _DEF.finditer(text)] if places else []
     names: set[str] = set()
     fresh = places
     for _ in range(_ROUNDS if places else 0):
         if any(_subtracts(one, two, text) for one, two in pairwise(sorted(places))):
             return True
-        bound = _bound(fresh, text, functions) - names
+        bound = _bound(fresh, text) - names
         if not bound:
             break
         names |= bound
@@ -301,7 +316,7 @@ def _places(given: tuple[Clue, ...], text: str) -> Iterator[int]:
                 at = text.find(word, at + 1)
 
 
-def _bound(places: Iterable[int], text: str, functions: Sequence[_Function]) -> set[str]:
+def _bound(places: Iterable[int], text: str) -> set[str]:
     """Names that a statement around one of the places binds, or whose function it returns from."""
     found: set[str] = set()
     for at in places:
@@ -315,7 +330,7 @@ def _bound(places: Iterable[int], text: str, functions: Sequence[_Function]) -> 
             line = before[before.rfind("\n") + 1 :]
             found.update(name.rpartition(".")[2] for name in _TARGET.findall(line))
         if "return" in before and _kept(before.rpartition("return")[2]):
-            found |= _enclosing_function(start, text, functions)
+            found |= _enclosing_function(start, text, _functions(text))
     return found - {"self", "cls", ""}
 
 
@@ -336,6 +351,11 @@ def _statement_start(at: int, text: str) -> int:
             break
         start = before
     return start
+
+
+@lru_cache(maxsize=1)
+def _functions(text: str) -> list[_Function]:
+    return [(m.start(), len(m[1]), m[2]) for m in _DEF.finditer(text)]
 
 
 def _enclosing_function(start: int, text: str, functions: Sequence[_Function]) -> set[str]:

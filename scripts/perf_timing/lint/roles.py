@@ -796,9 +796,13 @@ class Roles:
             return {WORK, LIKELY}
         return set()
 
+    @cached_property
+    def _moves(self) -> bool:
+        return _MOVES.search(self.whole) is not None
+
     def _is_given_host_tensors(self, node: Node) -> bool:
         """Whether arguments, all of them values of the host, are tensors that nothing moves."""
-        if _MOVES.search(self.whole):
+        if self._moves:
             return False
         values = [
             value.text
@@ -809,7 +813,7 @@ class Roles:
 
     def _is_given_batch(self, node: Node, scope: Scope) -> bool:
         """Whether an argument is what a DataLoader of torch gave, and nothing moved it since."""
-        if "DataLoader(" not in self.whole or _MOVES.search(self.whole):
+        if "DataLoader(" not in self.whole or self._moves:
             return False
         return any(self._is_batch(a, scope) for a in positional(node) if a.kind == "name")
 

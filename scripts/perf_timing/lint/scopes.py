@@ -35,12 +35,18 @@ class Scope:
         """The function's name; "" for the module and for lambdas."""
         if self.node.kind != "function":
             return ""
-        declarator = next((n for n in self.node.walk() if n.kind == "declarator"), None)
-        if declarator is not None:
-            head = re.match(r"[\s*&]*([\w:~]+)", declarator.text)
+        if self._declarator is not None:
+            head = re.match(r"[\s*&]*([\w:~]+)", self._declarator.text)
             return head[1] if head else ""
         leaf = self.node.child("name")
         return leaf.text if leaf else ""
+
+    @cached_property
+    def _declarator(self) -> Node | None:
+        """Where a function of C++ says its name and its parameters."""
+        if self.node.kind != "function" or self.node.tree.language != "cuda":
+            return None
+        return next((n for n in self.node.walk() if n.kind == "declarator"), None)
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
@@ -52,11 +58,14 @@ class Scope:
     @cached_property
     def _declared(self) -> tuple[str, ...]:
         """The text of each parameter."""
-        holder: Node | None = self.node
-        if self.node.kind == "function":
-            holder = next((n for n in self.node.walk() if n.kind == "declarator"), self.node)
-        params = next((n for n in holder.walk() if n.kind == "params"), None) if holder else None
-        if params is None or self.node.kind == "module":
+        if self.node.kind == "module":
+            return ()
+        holder = self._declarator or self.node
+        if self.node.tree.language == "cuda":
+            params = next((n for n in holder.walk() if n.kind == "params"), None)
+        else:
+            params = holder.child("params")
+        if params is None:
             return ()
         comment = r"//.*|/\*.*?\*/" if self.node.tree.language == "cuda" else r"#.*"
         return tuple(split_top(re.sub(comment, "", params.text).strip("()")))
@@ -97,6 +106,14 @@ class Scope:
         if leaf is None and "::" in self.name:
             return self.name.rpartition("::")[0]
         return leaf.text if leaf else ""
+
+    @cached_property
+    def inner_functions(self) -> "dict[str, list[Scope]]":
+        """The functions inside of this scope, by their (last) name."""
+        found: dict[str, list[Scope]] = defaultdict(list)
+        for child in self.children:
+            found[child.short_name].append(child)
+        return found
 
     @cached_property
     def short_name(self) -> str:
@@ -183,24 +200,19 @@ class Scopes:
         stack: list[tuple[Node, Scope, Node | None]] = [(self.tree.root, self.module, None)]
         while stack:
             node, scope, owner = stack.pop()
-            inner, inner_owner = scope, owner
-            if node.kind in ("function", "lambda"):
-                scope.nodes.append(node)
-                self._scope_of[id(node)] = scope
-                inner = Scope(node, scope, owner if node.kind == "function" else scope.owner)
+            kind = node.kind
+            scope.nodes.append(node)
+            self._scope_of[id(node)] = scope
+            if kind == "function" or kind == "lambda":
+                inner = Scope(node, scope, owner if kind == "function" else scope.owner)
                 inner.decorators = _decorators(node)
                 scope.children.append(inner)
                 self.all.append(inner)
-                inner_owner = None
-                if node.kind == "lambda":
-                    inner_owner = owner
-            else:
-                if node.kind == "class":
-                    inner_owner = node
-                scope.nodes.append(node)
-                self._scope_of[id(node)] = scope
-            for child in reversed(node.children):
-                stack.append((child, inner, inner_owner))
+                scope, owner = inner, None if kind == "function" else owner
+            elif kind == "class":
+                owner = node
+            if node.children:
+                stack += [(child, scope, owner) for child in node.children[::-1]]
 
     def scope_of(self, node: Node) -> Scope:
         """The innermost scope that holds `node` (for a function node: the scope around it)."""
@@ -378,7 +390,7 @@ class Scopes:
         for around in scope.enclosing():
             if name in around.parameters:
                 return None
-            named = [child for child in around.children if child.short_name == name]
+            named = around.inner_functions.get(name, ())
             if named and self.language == "cuda":
                 return _namesake(named, scope)
             for child in named:

@@ -9,7 +9,7 @@ times with events.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -54,8 +54,12 @@ _START_TEXTS = tuple(
 )
 _READINGS = ("time(", "perf_counter", "monotonic", "timer(", "now(", "Event(", ".record(")
 _LAST_NAME = re.compile(r"\w*\Z")
-_TYPES = ("imer", "atch", "Clock", "Chrono")
-_WATCH_CLASS = re.compile(r"\bclass\s+\w*(?:imer|atch|hrono|lock|Tic|Toc)")
+# As _DECLARATION has them; what stands before the word does not matter.
+_DECLARES = tuple(
+    re.compile(rf"{word}\w*(?:<[^<>;]*>)?[\s*&]+\w")
+    for word in ("timer", "Timer", "watch", "Watch", "Clock", "Chrono")
+)
+_WATCH_CLASS = re.compile(r"class(?<!\wclass)\s+\w*(?:imer|atch|hrono|lock|Tic|Toc)")
 _ON_DEVICE = re.compile(r"gpu|cuda|event|device|(?<![a-z])hip|stream", re.IGNORECASE)
 
 
@@ -93,7 +97,7 @@ def may_use(text: str, language: str) -> bool:
     """Whether `watches` could find something in a text, told by its words alone."""
     if language == "python" and not any(word in text for word in _READINGS):
         return False
-    if language == "cuda" and any(word in text for word in _TYPES) and _DECLARATION.search(text):
+    if language == "cuda" and any(pattern.search(text) for pattern in _DECLARES):
         return True
     typed = language == "python" and _WATCH_CLASS.search(text) is not None
     for found in (found for pattern in _START_TEXTS for found in pattern.finditer(text)):
@@ -106,8 +110,9 @@ def may_use(text: str, language: str) -> bool:
     return False
 
 
-def _words(text: str) -> list[str]:
-    return [word.lower() for word in _WORDS.findall(_JOINED.sub(r"\1_\2", text))]
+@lru_cache(maxsize=4096)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.lower() for word in _WORDS.findall(_JOINED.sub(r"\1_\2", text)))
 
 
 def watches(scopes: Scopes) -> Iterator[Watch]:
@@ -204,7 +209,7 @@ def _classify(node: Node) -> _Call | None:
     return _Call(node, verb, tuple(w for w in words if w not in dropped), subject, method)
 
 
-def _verb(words: list[str]) -> str:
+def _verb(words: Sequence[str]) -> str:
     for verb, known in (("start", _STARTS), ("stop", _STOPS), ("value", _VALUES)):
         if known & set(words):
             return verb

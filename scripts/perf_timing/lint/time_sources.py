@@ -39,18 +39,25 @@ _MAY_TIME = (
     *("testing.benchmark", "time_sync", "_time_total", "device_time", "tv_sec", "tv_usec"),
     *("tv_nsec", "Wtime", "omp_get_wtime", "TimerValue", "GetTickCount", "CurrentTimeNanos"),
 )
-_CPP_MAY_TIME = re.compile(r"\bchrono\b|\bclock\s*\(")
+_CPP_MAY_TIME = (
+    re.compile(r"chrono(?<!\wchrono)\b"),
+    re.compile(r"clock(?<!\wclock)\s*\("),
+)
 # Helpers of other files whose name says that they read a clock in seconds.
 _SECONDS_NOW = re.compile(r"\b(cpu_?|my)?[sS]econds?\s*\(\s*\)")
+_SECONDS_CALL = re.compile(r"econds?\s*\(\s*\)")
 
 
 def may_time(text: str, language: str) -> bool:
     """Whether anything in the text may have a known unit of time."""
     if any(word in text for word in _MAY_TIME):
         return True
-    if ("chrono" in text or "clock" in text) and _CPP_MAY_TIME.search(text) is not None:
+    if any(pattern.search(text) for pattern in _CPP_MAY_TIME):
         return True
-    return language == "cuda" and "econd" in text and _SECONDS_NOW.search(text) is not None
+    return language == "cuda" and any(
+        _SECONDS_NOW.search(text, max(0, call.start() - len("cpu_s")), call.end())
+        for call in _SECONDS_CALL.finditer(text)
+    )
 
 
 _PERIOD = {

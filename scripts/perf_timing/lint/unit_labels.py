@@ -6,9 +6,11 @@ Every function returns None where no unit is claimed or where the claim is open 
 import math
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from perf_timing.lint.quantities import Quantity, Work
+
+_REMEMBERED = 4096  # texts
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ _TIME_WORDS = {
 TIME_UNITS = {word: exponent for exponent, words in _TIME_WORDS.items() for word in words.split()}
 _PREFIX = {"": 0.0, "k": 3.0, "m": 6.0, "g": 9.0, "t": 12.0, "p": 15.0}
 _PREFIX_WORDS = {"kilo": 3.0, "mega": 6.0, "giga": 9.0, "tera": 12.0, "peta": 15.0}
+_BANDWIDTHS = frozenset(f"{prefix}b{second}" for prefix in "kmgt" for second in ("ps", "s"))
+_FLOPS = frozenset(f"{prefix}flop{plural}" for prefix in "mgt" for plural in ("", "s"))
 _COUNTED = (
     r"tok(?:en)?s?|samples?|images?|imgs?|it(?:er)?s?|iterations?|frames?|steps?|req(?:uest)?s?"
     r"|quer(?:y|ies)|batch(?:es)?|calls?|items?|seq(?:uence)?s?|sentences?|examples?|words?|runs?"
@@ -119,19 +123,18 @@ def _label_of_rate_word(words: tuple[str, ...]) -> Label | None:
     last = words[-1]
     if last in ("fps", "qps", "ips"):
         return Label("rate", 0.0, "count", last)
-    found = re.fullmatch(r"([kmgt])b(?:ps|s)", last)
-    if found:
-        return Label("rate", _PREFIX[found[1]], "bytes", last)
+    if last in _BANDWIDTHS:
+        return Label("rate", _PREFIX[last[0]], "bytes", last)
     for position, word in enumerate(words):
-        found = re.fullmatch(r"([mgt])flops?", word)
-        if found:
-            return Label("rate", _PREFIX[found[1]], "flops", word)
+        if word in _FLOPS:
+            return Label("rate", _PREFIX[word[0]], "flops", word)
         following = words[position + 1] if position + 1 < len(words) else ""
         if word in _PREFIX_WORDS and following in ("flops", "flop"):
             return Label("rate", _PREFIX_WORDS[word], "flops", word + following)
     return None
 
 
+@cache
 def _work_word(word: str) -> Work | None:
     found = re.fullmatch(r"([kmgt]?)i?(b|bytes?)", word)
     if found and (found[1] or found[2] != "b"):
@@ -193,6 +196,7 @@ _BEFORE = re.compile(
 )
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def label_after(text: str) -> Label | None:
     """The unit that begins a text which follows a value: " ms (median)", "s", " GB/s"."""
     found = _AFTER.match(text) or _AFTER_CASELESS.match(text)
@@ -201,6 +205,7 @@ def label_after(text: str) -> Label | None:
     return _time_label(found["time"]) if found["time"] else _rate_label(found)
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def label_before(text: str) -> Label | None:
     """The unit that ends a text which precedes a value: "time (ms): ", "latency_us="."""
     found = _BEFORE_RATE.search(text)

@@ -11,14 +11,31 @@ is rarely known. What is not listed here is not guessed by more than a name's us
 import re
 
 # What runs on a device, or may: without such a word a clock measures the host.
-DEVICE_WORD = re.compile(
-    # Not the ends of "relationship", "execute", "ajax" and "timestamps".
-    r"torch|cuda|cupy|numba|(?<![a-z])(?:jax|cute|hip|mps(?![a-z]))|triton|cutlass|tensorrt|xpu"
-    r"|accelerat|mlx|onnxruntime|habana|gpu"
-    r"|cublas|cudnn|cufft|cusparse|cusolver|curand|cutensor|nccl|rccl|rocblas|miopen|thrust"
-    r"|device|nvtx|<<<|tilelang|\.on_\w+_end|register_forward",
-    re.IGNORECASE,
+_DEVICE_WORDS = (
+    "torch cuda cupy numba triton cutlass tensorrt xpu accelerat mlx onnxruntime habana gpu cublas "
+    "cudnn cufft cusparse cusolver curand cutensor nccl rccl rocblas miopen thrust device nvtx <<< "
+    "tilelang register_forward"
+).split()
+_DEVICE_PATTERNS = tuple(
+    (word, re.compile(pattern))
+    for word, pattern in (
+        # Not the ends of "relationship", "execute", "ajax" and "timestamps".
+        *((word, rf"{word}(?<![a-z]{word})") for word in ("jax", "cute", "hip")),
+        ("mps", r"mps(?<![a-z]mps)(?![a-z])"),
+        (".on_", r"\.on_\w+_end"),
+    )
 )
+
+
+def names_device(text: str) -> bool:
+    """Whether a text holds a word of a device, in whatever case."""
+    if "torch" in text or "cuda" in text:  # what nearly all do
+        return True
+    text = text.lower()
+    return any(word in text for word in _DEVICE_WORDS) or any(
+        word in text and pattern.search(text) for word, pattern in _DEVICE_PATTERNS
+    )
+
 
 # Host clocks by full name: the unit that one tick stands for.
 PYTHON_CLOCKS = {

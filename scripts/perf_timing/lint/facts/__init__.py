@@ -21,6 +21,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
+from itertools import accumulate
 from pathlib import Path
 
 from perf_timing.lint.astgrep import Match, to_ascii
@@ -114,7 +115,12 @@ class LineIndex:
     """Lines and columns of offsets in a text."""
 
     def __init__(self, text: str) -> None:
-        self._starts = [0, *(m.end() for m in re.finditer("\n", text))]
+        self._text = text
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        lengths = (len(line) + 1 for line in self._text.split("\n"))
+        return list(accumulate(lengths, initial=0))[:-1]
 
     def line(self, offset: int) -> int:
         """1-based line of the offset."""
@@ -205,14 +211,14 @@ def _nodes(tree: Tree, language: str, matches: Sequence[Match]) -> Iterator[Node
     kinds = {match.rule_id for match in matches if match.rule_id.startswith(prefix)}
     kind_of = {rule_id: rule_id[len(prefix) :] for rule_id in kinds}
     found = []
-    for match in matches:
-        kind = kind_of.get(match.rule_id)
+    for number, (start, end, rule_id, *_) in enumerate(matches):
+        kind = kind_of.get(rule_id)
         if kind == "comment":
-            tree.comments.append(Node(kind, match.start, match.end, tree))
+            tree.comments.append(Node(kind, start, end, tree))
         elif kind is not None and kind != "error":
-            found.append(Node(kind, match.start, match.end, tree))
-    found.sort(key=lambda n: (n.start, -n.end, _RANK.get(n.kind, 2)))
-    return iter(found)
+            found.append((start, -end, _RANK.get(kind, 2), number, kind))
+    found.sort()
+    return (Node(kind, start, -end, tree) for start, end, _, _, kind in found)
 
 
 def _nest(tree: Tree, nodes: Sequence[Node]) -> None:
@@ -253,14 +259,17 @@ def _tokens(
     gap = plain[start:end]
     if ("#" in gap or "/" in gap) and node.tree.comments:
         gap = _blank_comments(gap, start, node.tree)
+    keywords = _KEYWORDS[language]
     for token in _TOKEN[language].finditer(gap):
         kind = str(token.lastgroup)
-        text = token[0]
-        if kind == "name" and text in _JUMPS:
-            kind = "jump"
-        elif kind == "name" and text in _KEYWORDS[language]:
-            continue
-        leaf = Node(kind, start + token.start(), start + token.end(), node.tree)
+        if kind == "name":
+            text = token[0]
+            if text in _JUMPS:
+                kind = "jump"
+            elif text in keywords:
+                continue
+        low, high = token.span()
+        leaf = Node(kind, start + low, start + high, node.tree)
         leaf.parent = node
         if kind == "attr":
             _join_attribute(node, leaf, filled)
