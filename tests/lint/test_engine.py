@@ -10,7 +10,7 @@ from perf_timing.lint.scopes import callee_text, positional, split_top
 
 
 def source(text: str, language: str = "python") -> SourceFile:
-    scan = astgrep.scan([astgrep.Source(language, text)], facts.documents())[0]
+    scan = astgrep.scan([astgrep.Source(language, text)], facts.documents(language))[0]
     assert not scan.failure
     return SourceFile(
         Unit("snippet", language, text), facts.build_tree(text, language, scan.matches)

@@ -96,7 +96,8 @@ def _groups(
         groups.setdefault(needs, []).append((unit, chosen))
     for (trees, _), group in groups.items():
         patterns = {rule.documents for _, chosen in group for rule in chosen if rule.documents}
-        yield group, "\n---\n".join([*sorted(patterns), *([facts.documents()] if trees else [])])
+        languages = sorted({unit.language for unit, _ in group}) if trees else []
+        yield group, "\n---\n".join([*sorted(patterns), *map(facts.documents, languages)])
 
 
 @contextlib.contextmanager

@@ -182,11 +182,9 @@ class Tree:
 
 
 @cache
-def documents() -> str:
-    """The fact rules of both languages, as documents for one run of ast-grep."""
-    return "\n---\n".join(
-        (FOLDER / name).read_text(encoding="utf-8") for name in ("python.yml", "cuda.yml")
-    )
+def documents(language: str) -> str:
+    """The fact rules of a language, as documents for a run of ast-grep."""
+    return (FOLDER / f"{language}.yml").read_text(encoding="utf-8")
 
 
 def build_tree(text: str, language: str, matches: Sequence[Match]) -> Tree:
