@@ -474,7 +474,7 @@ class Roles:
 
     def _output(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
         head = callee.rpartition(".")[0]
-        is_io = callee in words.IO_CALLS or full == "tqdm.tqdm.write"
+        is_io = callee in words.IO_CALLS or full in words.IO_FUNCTIONS
         if not is_io and short in words.IO_METHODS and head:
             is_io = bool(words.IO_OBJECTS.search(head))
         if not is_io:

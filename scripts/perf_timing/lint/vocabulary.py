@@ -237,6 +237,10 @@ HOST_CALLS = frozenset(
 )
 
 IO_CALLS = frozenset({"print", "printf", "fprintf", "puts", "putchar", "fputs", "fwrite", "fflush"})
+# The same of Python packages, by their full names.
+IO_FUNCTIONS = frozenset(
+    {"click.echo", "click.secho", "typer.echo", "typer.secho", "rich.print", "tqdm.tqdm.write"}
+)
 IO_METHODS = frozenset(
     "info debug warning warn error critical write set_postfix set_description set_postfix_str"
     " log log_metrics savefig save export_chrome_trace"

@@ -61,7 +61,7 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment
+from perf_timing.lint.scopes import callee_text, last_segment, loops_around
 
 CODE = "TIM205"
 LABEL = "IO-LOOP"
@@ -102,15 +102,16 @@ def check(source: SourceFile) -> Iterator[Report]:
         for step in region.steps:
             if r.IO in step.roles and id(step.site) not in seen and _counts(source, region, step):
                 seen.add(id(step.site))
-                call = (
-                    last_segment(callee_text(step.node)) if step.node.kind == "call" else "output"
-                )
+                written = step.site if step.helpers else step.node
+                call = last_segment(callee_text(written)) if written.kind == "call" else "output"
                 yield Report(step.site, MESSAGE.format(call=call, start=region.start.line),
                              related=((region.start, "measured from here"),))  # fmt: skip
 
 
 def _counts(source: SourceFile, region: Region, step: Step) -> bool:
-    if step.helpers or step.position >= region.end.start or _for_debugging(step.site):
+    if step.position >= region.end.start or _for_debugging(step.site):
+        return False
+    if step.helpers and not (_is_log(step) and region.inner_loops(step.site)):
         return False
     if source.language == "cuda" and _shows_a_part(source, region, step):
         return False
@@ -135,6 +136,21 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     if step.position < first and region.kind != "event":
         return False  # a clock is read after the print; an event pair holds the idle device
     return not any(region.inner_loops(s.site) and s.waits for s in region.steps)
+
+
+_LOGS = re.compile(r"(^|_)(print\d?|log|logger|echo|report|say|info)(_|$)")
+
+
+def _is_log(step: Step) -> bool:
+    """Whether a function of the file writes whatever it is given, as its name says: log(text)."""
+    helper = step.helpers[0]
+    return bool(
+        len(step.helpers) == 1
+        and helper.node.kind == "function"
+        and _LOGS.search(helper.short_name)
+        and not loops_around(step.node)
+        and not samples.conditional(step.node, helper.node)
+    )
 
 
 def _shows_a_part(source: SourceFile, region: Region, step: Step) -> bool:
