@@ -88,8 +88,8 @@ def parts(source: SourceFile, training: StepLoop) -> Iterator[Region]:
         if region.kind not in ("clock", "event") or region.hooked or region.timer is not None:
             continue
         loops = [loop for loop in region.sample_loops if loop.kind != "comp"]
-        here = region.scope is training.scope and loops[:1] == [training.loop]
-        if here and not samples.shown_in_hours(source, region):  # as the time that is left
+        # That a step's time is shown as the time that is left (ETA: 0:12:30) makes it no other time.
+        if region.scope is training.scope and loops[:1] == [training.loop]:
             yield region
 
 

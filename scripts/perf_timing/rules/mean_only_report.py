@@ -67,7 +67,7 @@ print(statistics.median(times), min(times), max(times))
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import samples
+from perf_timing.lint import purpose, samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quotients import integer
@@ -112,7 +112,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         value = samples.fate(source, region)
         logged = source.language == "python" and (samples.of_epochs(region) or value.sums)
-        if logged and samples.is_training(region):
+        if logged and samples.is_training(region) and not _is_benchmark(source, region, value):
             continue  # the log of a training
         scope = source.scopes.scope_of(region.delta)
         if _spread_beside(source, value, scope):
@@ -130,6 +130,11 @@ def check(source: SourceFile) -> Iterator[Report]:
             if node is not None and node.line not in seen:
                 seen.add(node.line)
                 yield Report(node, MESSAGE.format(name=name))
+
+
+def _is_benchmark(source: SourceFile, region: Region, value: samples.Fate) -> bool:
+    """Whether times of a training are collected where a name says that it is a benchmark."""
+    return bool(value.lists) and purpose.is_named_so(source, region.delta)
 
 
 def _spread_beside(source: SourceFile, value: samples.Fate, scope: Scope) -> bool:
