@@ -88,7 +88,7 @@ def parts(source: SourceFile, training: StepLoop) -> Iterator[Region]:
         if region.kind not in ("clock", "event") or region.hooked or region.timer is not None:
             continue
         loops = [loop for loop in region.sample_loops if loop.kind != "comp"]
-        # That a step's time is shown as the time that is left (ETA: 0:12:30) makes it no other time.
+        # That it is shown as the time that is left (ETA: 0:12:30) makes it no other time.
         if region.scope is training.scope and loops[:1] == [training.loop]:
             yield region
 
