@@ -40,6 +40,37 @@ def decides(read: Node, loop: Node) -> bool:
     )
 
 
+def feeds_next(read: Node, loop: Node, works: list[Step]) -> bool:
+    """Whether what `read` brings is, through variables, an argument of the next iteration's work.
+
+    logits = model(ids).cpu(); token = sample(logits); ids = cat([ids, token])
+    """
+    bound = [p for p in read.ancestors() if p.kind == "assign" and p.start > loop.start]
+    known = {base_name(part) for p in bound for part in _targets(p.children[0])}
+    body = [n for n in loop.walk() if n.kind == "assign" and n.start > read.start]
+    for node in body if known else ():
+        if known & _bases(node.children[-1]):
+            known |= {base_name(part) for part in _targets(node.children[0])}
+    earlier = [s.site for s in works if loop.start < s.site.start < read.end]
+    # x = x.cpu() itself is what the next iteration overwrites, not what it needs.
+    return any(known & _bases(site) - _made_before(site, loop) for site in earlier)
+
+
+def _targets(target: Node) -> list[str]:
+    parts = target.children if target.kind in ("tuple", "list") else [target]
+    return [squeeze(part.text) for part in parts]
+
+
+def _bases(node: Node) -> set[str]:
+    return {base_name(n.text) for n in node.walk() if n.kind == "name"}
+
+
+def _made_before(site: Node, loop: Node) -> set[str]:
+    """Variables that the iteration itself has set, from nothing that it was handed, before."""
+    made = [n for n in loop.walk() if n.kind == "assign" and n.end <= site.start]
+    return {base_name(part) for n in made for part in _targets(n.children[0])}
+
+
 def steered(loop: Node, steps: list[Step]) -> bool:
     """Whether what a C++ loop's host knows after a wait in it decides if the loop goes on."""
     waits = [s for s in steps if s.waits and loop.start < s.site.start < loop.end]

@@ -16,7 +16,7 @@ overlap with execution; the loop is slower than it would be without the read.
 
 ## Known problems
 A loop whose purpose is the read, and which goes on whatever was read, is reported as well. Reads on
-every n-th iteration only are not.
+every n-th iteration only are not, nor are reads of what becomes the next iteration's input.
 
 ## Example
 ```python
@@ -211,6 +211,9 @@ def _blocks(source: SourceFile, region: Region, step: Step) -> bool:
         return False  # its metrics are read
     loops = [loop for loop in region.inner_loops(step.site) if loop.kind != "comp"]
     if not loops or samples.rare(step.site, loops[-1]) or convergence.decides(step.site, loops[0]):
+        return False
+    works = [s for s in region.steps if s.works or r.BLOCKING in s.roles]
+    if source.language == "python" and convergence.feeds_next(step.site, loops[0], works):
         return False
     return any(
         (s.works or r.BLOCKING in s.roles) and region.inner_loops(s.site)[:1] == loops[:1]

@@ -15,7 +15,8 @@ A warm-up in another file is not seen. Training loops and timers inside a produc
 out: their first step is real. Loops that print every sample, or enter it into a record with its
 name, are left out too, and private helpers that nothing in the file uses. So are passes over a data
 set, web pages and services, examples that save what they made, engines that serve many requests at
-once, solvers that run to a tolerance, and the run time of programs.
+once, solvers that run to a tolerance, the run time of programs, figures in whole seconds, and what
+`%time` of a notebook shows. A function of the file that leaves the first samples out counts.
 
 ## Example
 ```python

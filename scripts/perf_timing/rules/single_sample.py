@@ -13,8 +13,9 @@ Runs of whole trainings and of compile or load phases are left out, and so are f
 file calls in a loop; passes over a data set, web pages and services, examples that save what they
 made, engines that serve many requests at once, tests that assert on results and print a time beside
 them, "done in" lines of a program, and copies that are a stage beside that of the kernels are too.
-So are functions of C++ that add their times to what their callers know, and phases of an
-application that a macro such as DEBUG_TIME switches on.
+So are functions of C++ that add their times to what their callers know, phases of an application
+that a macro such as DEBUG_TIME switches on, and what `%time` of a notebook shows. One answer of a
+whole model, hundreds of kernels long, is reported only where its time is divided by another.
 
 ## Example
 ```python

@@ -10,7 +10,8 @@ is too long, and it depends on what ran before.
 
 ## Known problems
 Readings that end one stretch and start the next are reported once, by host-clock-without-sync. Work
-that was queued in another file or before the function was called is not seen.
+that was queued in another file or before the function was called is not seen. Other work is not
+reported before one answer of a whole model, beside which it is small.
 
 ## Example
 ```python
