@@ -23,10 +23,10 @@ and its like, functions of cuVS, pylibraft and cuML without `resources` or `hand
 torch.distributed.rpc (which bring tensors of the host unless the file maps devices), objects whose
 class is named after another process, and what is given a callback of the file that reads or draws.
 Files of TensorFlow, Keras, MXNet, Paddle and tinygrad are not judged. A file that makes or loads a
-torch model and moves nothing computes on the host. Not reported are figures in whole seconds, bounds
-that a test asserts, callables handed in where nothing says that measuring is the purpose, what only
-the tail of a step can be missing from (the optimizer after the gradients were read, the choice of
-a token), and logs between the readings of a total that do wait.
+torch model and moves nothing computes on the host. Not reported are figures in whole seconds,
+bounds that a test asserts, callables handed in where nothing says that measuring is the purpose,
+what only the tail of a step can be missing from (the optimizer after the gradients were read, the
+choice of a token), and logs between the readings of a total that do wait.
 
 ## Example
 ```python
