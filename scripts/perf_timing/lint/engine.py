@@ -207,7 +207,7 @@ class SourceFile:
         if not names and region.delta.kind == "binary":
             names = [target_key(c) for c in region.delta.children[:2]]
         for name in names if results else ():
-            places += self.uses(name, region.scope)
+            places += self._uses_of(name, region)
         if region.kind == "clock" and region.delta is region.end and region.end.kind == "call":
             given = re.findall(r"\w+", region.end.text)[1:]
             places += [
@@ -218,6 +218,48 @@ class SourceFile:
         places += [use for name in results for use in self._first_samples(name, region.scope)]
         parts += [text for place in places for text in self._labels(place)]
         return " ".join([*parts, *names])
+
+    def _uses_of(self, name: str, region: Region) -> list[Node]:
+        """Where the time of a region is read that is stored as `name`.
+
+        A name that is given another value on the way means that one from there on; what it meant
+        before the region is of no account where the function has given it a value before.
+        """
+        statement, uses = self.statement(region.delta), self.uses(name, region.scope)
+        given = [
+            place
+            for place in self._given(name, region.scope)
+            if not statement.start <= place.start < statement.end
+            and self._always_follows(place, statement)
+        ]
+        until = min((p.start for p in given if p.start >= statement.end), default=None)
+        since = statement.start if any(p.start < statement.start for p in given) else None
+        return [
+            use
+            for use in uses
+            if (until is None or use.start < until) and (since is None or use.start >= since)
+        ]
+
+    def _given(self, name: str, scope: Scope) -> list[Node]:
+        """The statements in which a scope gives a variable a value that hangs on no earlier one."""
+        places = [
+            target
+            for target, value in self.scopes.assignments(name, scope)
+            if self.scopes.scope_of(target) is scope
+            and not any(n.kind == "name" and n.text == name for n in value.walk())
+        ]
+        for call in self.scopes.calls if self.language == "cuda" else ():
+            given = positional(call)
+            if given and re.search(r"EventElapsedTime$", callee_text(call)):
+                if base_name(given[0].text) == name and self.scopes.scope_of(call) is scope:
+                    places.append(call)
+        return [self.statement(place) for place in places]
+
+    @staticmethod
+    def _always_follows(place: Node, statement: Node) -> bool:
+        """Whether a statement lies in the block of another, or in a block around it."""
+        around = place.parent
+        return around is not None and around.start <= statement.start < around.end
 
     def _named_beside(self, region: Region) -> list[str]:
         """The text that C++ code appends to a list of names right beside the value."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from perf_timing.lint import roles as r
+from perf_timing.lint import variants
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
@@ -345,10 +346,15 @@ def _applied(use: Node, name: str) -> set[str]:
 
 def identities(step: Step) -> set[str]:
     """Names under which the same work can be recognised elsewhere."""
-    names = {_identity(step.node), _identity(step.site), *map(_model, (step.node, step.site))}
+    chosen = variants.chosen(step)
+    if chosen is None:
+        return set()
+    names = {_identity(step.node), _model(step.node)}
+    names |= set() if chosen else {_identity(step.site), _model(step.site)}
     if step.roles & {r.COPY, r.READ, r.UPLOAD} == {r.COPY, r.READ}:
         names = {f"{name} to the host" for name in names if name}
-    names |= {f"function {helper.node.start}" for helper in step.helpers if helper.name}
+    helpers = [helper for helper in step.helpers if helper.name]
+    names |= {f"function {h.node.start}{chosen if h is helpers[0] else ''}" for h in helpers}
     return {name for name in names if name}
 
 
@@ -358,6 +364,8 @@ _RUNS = re.compile(r"\.(generate|forward|predict|infer)$")
 def _model(node: Node) -> str:
     """The model that a call runs, be it model(x), model.forward(x) or model.generate(x)."""
     callee = callee_text(node) if node.kind == "call" else ""
+    if _LAUNCHES.search(callee):
+        return ""
     name = _RUNS.sub("", callee)
     return f"model {name}" if words.MODEL.search(name) and name.isascii() else ""
 
@@ -369,6 +377,8 @@ def _identity(node: Node) -> str:
         return ""
     callee = re.sub(r"\[.*", "", callee_text(node))
     short = last_segment(callee)
+    if _LAUNCHES.search(short) and (kernel := _launched(node)):
+        return kernel
     if short in ("matmul", "mm", "bmm", "dot"):
         return "matmul"
     if node.kind == "launch":
@@ -376,6 +386,18 @@ def _identity(node: Node) -> str:
     if short in ("backward", "step", "item", "cpu", "to", "cuda"):
         return f".{short}"
     return callee
+
+
+_LAUNCHES = re.compile(r"^(hip|cuda|cu)Launch(Cooperative)?Kernel(GGL|Ex|ExC)?$")
+
+
+def _launched(call: Node) -> str:
+    """The kernel that a call of hipLaunchKernelGGL() and its like launches, by its name."""
+    given = positional(call)
+    at = 1 if last_segment(callee_text(call)).endswith(("Ex", "ExC")) else 0
+    text = squeeze(given[at].text) if at < len(given) else ""
+    text = re.sub(r"\((const)?void\*+\)|reinterpret_cast<[^>]*>|HIP_KERNEL_NAME", "", text)
+    return re.sub(r"<.*", "", text).strip("&()")
 
 
 def works(region: Region) -> list[Step]:

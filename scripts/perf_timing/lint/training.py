@@ -36,6 +36,13 @@ class StepLoop:
         """Whether a step belongs to each iteration, and not to a loop inside it or to a pass."""
         return _loops(step.site)[:1] == [self.loop] and not is_pass(step)
 
+    def updates_in(self, branch: Node) -> bool:
+        """Whether the optimizer steps in a branch: what stands beside it runs as often."""
+        updates = (s for s in self.steps if _UPDATES.search(_callee(s)))
+        return branch.kind == "if" and any(
+            branch.start < s.site.start < branch.end for s in updates
+        )
+
 
 def step_loops(source: SourceFile) -> Iterator[StepLoop]:
     """The loops of a Python file that take training steps."""
@@ -45,7 +52,8 @@ def step_loops(source: SourceFile) -> Iterator[StepLoop]:
         steps = [s for s in source.flow.steps(scope) if not is_pass(s)]
         updates = [s for s in steps if _UPDATES.search(_callee(s))]
         backward = [s for s in steps if s.works and _is_backward(s, bool(updates))]
-        loops = {id(loop): loop for s in updates or backward for loop in _loops(s.site)[:1]}
+        found = (_step_loop(s, backward) for s in updates or backward)
+        loops = {id(loop): loop for loop in found if loop is not None}
         for loop in loops.values():
             body = loop_body(loop)
             if body is None or _counts_epochs(loop):
@@ -53,6 +61,27 @@ def step_loops(source: SourceFile) -> Iterator[StepLoop]:
             if any(body.start < s.position <= body.end for s in backward):
                 inside = source.flow.between(scope, body.start, body.end)
                 yield StepLoop(scope, loop, tuple(inside))
+
+
+def _step_loop(update: Step, backward: list[Step]) -> Node | None:
+    """The innermost loop around an update; around one over several optimizers the next."""
+    loops = _loops(update.site)
+    over = loops[0].children[1].text if loops and len(loops[0].children) > 1 else ""
+    several = re.search(r"opt(im\w*)?s\b", over, re.IGNORECASE) and not any(
+        loops[0].start < s.position <= loops[0].end for s in backward
+    )
+    return next(iter(loops[1:] if several else loops), None)
+
+
+_FIRST_RANK = re.compile(
+    r"\(?\s*([\w.]*\.)?(is_)?(main|master|rank_?zero|local_main)(_process|_rank)?(\(\))?\s*\)?"
+    r"|\(?\s*[\w.]*rank(\(\))?\s*==\s*0\s*\)?"
+)
+
+
+def of_one_rank(branch: Node) -> bool:
+    """Whether a condition only asks for the first rank, which holds or fails for a whole run."""
+    return branch.kind == "if" and bool(_FIRST_RANK.fullmatch(branch.children[0].text))
 
 
 def is_pass(step: Step) -> bool:
@@ -76,10 +105,21 @@ def windows(source: SourceFile, training: StepLoop) -> Iterator[Region]:
             inside = loops_around(region.end)[:1] == [loop]
             enclosed = region.holds(loop) or (inside and samples.rare(region.end, loop))
         else:
-            from_a_step = loop in loops_around(region.start) and region.end.start >= loop.end
-            enclosed = region.holds(loop) or from_a_step
+            inside = loop in loops_around(region.start)
+            from_a_step = inside and region.end.start >= loop.end
+            # if step % 100 == 0: start = clock(), in a loop that looks at the clock elsewhere.
+            restarted = inside and loop in loops_around(region.end) and _restarts(region, loop)
+            enclosed = region.holds(loop) or from_a_step or restarted
         if enclosed and not samples.means_first(source, region):
             yield region
+
+
+def _restarts(region: Region, loop: Node) -> bool:
+    """Whether the clock is set anew in some steps only, and read in another branch."""
+    if not samples.rare(region.start, loop):
+        return False
+    branches = [p for p in region.start.ancestors() if p.kind in ("if", "elif", "else")]
+    return not any(b.start <= region.end.start < b.end for b in branches if b.start > loop.start)
 
 
 def parts(source: SourceFile, training: StepLoop) -> Iterator[Region]:

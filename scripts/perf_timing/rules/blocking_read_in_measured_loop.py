@@ -16,7 +16,8 @@ overlap with execution; the loop is slower than it would be without the read.
 
 ## Known problems
 A loop whose purpose is the read, and which goes on whatever was read, is reported as well. Reads on
-every n-th iteration only are not, nor are reads of what becomes the next iteration's input.
+every n-th iteration only are not, nor are reads of what becomes the next iteration's input; those of
+the first rank alone, and beside each step of an optimizer that takes one every few batches, are.
 
 ## Example
 ```python
@@ -139,7 +140,7 @@ def _training_steps(source: SourceFile) -> Iterator[tuple[Region, Step, Node]]:
             if not (
                 _drained(steps, step)
                 or _meant_to_wait(step.site)
-                or _seldom(step.site, training.loop, reads)
+                or _seldom(step.site, training, reads)
             )
         ]
         if not found or source.flow.host_only(found[0].site, training.scope):
@@ -159,12 +160,22 @@ def _stalls(region: Region, steps: list[Step], read: Step) -> bool:
     return any(s.works and read.position < s.position <= region.end.end for s in steps)
 
 
-def _seldom(site: Node, loop: Node, reads: list[Step]) -> bool:
+def _seldom(site: Node, training: training_loops.StepLoop, reads: list[Step]) -> bool:
     """Whether a condition keeps a read from most steps.
 
-    None does that is the same in all steps of a run, or of which each branch reads.
+    None does that is the same in all steps of a run, or of which each branch reads, that asks for
+    the first of the ranks, or under which the optimizer steps as well.
     """
-    return samples.rare(site, loop, lambda branch: _settled(branch) or _reads_anyway(branch, reads))
+
+    def passing(branch: Node) -> bool:
+        return (
+            _settled(branch)
+            or _reads_anyway(branch, reads)
+            or training_loops.of_one_rank(branch)
+            or training.updates_in(branch)
+        )
+
+    return samples.rare(site, training.loop, passing)
 
 
 _SETTING = re.compile(

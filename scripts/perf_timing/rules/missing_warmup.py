@@ -3,7 +3,8 @@
 ## What it does
 Reports the opening reading (or the record of the start event) of a measurement whose work has not
 run before: no earlier call, no named warm-up, no first samples that are dropped, and no statistic
-that a first outlier leaves alone.
+that a first outlier leaves alone. A function that was told by a number to launch another kernel, as
+in run(1, x) before run(2, x), has not run the same work.
 
 ## Why it misleads
 The first execution may create the context, compile and load kernels, grow the allocator, set up

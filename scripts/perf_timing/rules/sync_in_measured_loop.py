@@ -3,11 +3,12 @@
 ## What it does
 Reports a wait (synchronize and its like) in each iteration of a loop that one pair of readings
 encloses. In a benchmark of one kernel or operator it also reports a device-wide wait in each sample
-whose time is only summed or printed, one between the start event of each sample and its work, and
-one in a loop that records an event in each iteration and reads them in pairs. In a training it
-reports a device-wide wait in each step, beside the readings that time the steps. In C++ a sample's
-wait is reported only where a host clock takes it, the samples are added up, and the loop does
-nothing else on the device: it could then stand behind the loop.
+whose time is only summed or printed, or taken by events and averaged, one between the start event
+of each sample and its work, and one in a loop that records an event in each iteration and reads
+them in pairs. In a training it reports a device-wide wait in each step, beside the readings that
+time the steps. In C++ a sample's wait, for the device or for its end event, is reported only where
+the samples are added up and the loop does nothing else on the device: it could then stand behind
+the loop.
 
 ## Why it misleads
 The queue runs dry in each iteration, so the latency of a launch and of a wake-up is added to every
@@ -383,21 +384,49 @@ def _per_sample(source: SourceFile, region: Region) -> Iterator[Step]:
         return
     loop = region.sample_loops[0]
     steps = source.flow.between(region.scope, region.start.end, loop.end)
-    waits = [s for s in steps if r.WAIT in s.roles and _DEVICE_WIDE.search(callee_text(s.node))]
+    waits = [s for s in steps if r.WAIT in s.roles and _waits_for_all(region, s)]
     waits = [
         s for s in waits if not region.inner_loops(s.site) and loops_around(s.site)[:1] == [loop]
     ]
     if not waits or not _one_operator(region) or not samples.is_benchmark(source, region):
         return
+    if any(_before_work(region)):
+        return  # that wait is the one to report
     value = samples.fate(source, region)
     shown = any(loop.start <= node.start < loop.end for node in value.printed)
     if source.language == "cuda":
-        if region.kind == "event" or samples.copies_both_ways(region):
+        if samples.copies_both_ways(region):
             return
         if shown or _others_between(source, region, loop):
             return
-    if (value.sums or shown) and not value.lists:
+    if (value.sums or shown) if not value.lists else _averaged(source, region, shown):
         yield waits[-1]
+
+
+def _waits_for_all(region: Region, wait: Step) -> bool:
+    """Whether a wait is for the device, or in C++ for the event that ends the sample."""
+    callee = callee_text(wait.node)
+    ended = wait.node.tree.language == "cuda" and region.kind == "event"
+    return bool(_DEVICE_WIDE.search(callee)) or (ended and callee.endswith("EventSynchronize"))
+
+
+def _averaged(source: SourceFile, region: Region, shown: bool) -> bool:
+    """Whether the times of events are kept to take their mean, with or without a spread.
+
+    Events can be read after the loop: nothing asks for a wait in it. Where the median or a
+    percentile is asked for, the latency of one execution is meant.
+    """
+    if region.kind != "event" or shown or _others_between(source, region, region.sample_loops[0]):
+        return False
+    scope = source.scopes.scope_of(region.delta)
+    applied: set[str] = set()
+    for name in samples.fate(source, region).lists:
+        applied |= samples.reducers(source, name, scope)
+    means = any(samples.MEAN.search(name) for name in applied)
+    return means and not any(_ONE_BY_ONE.search(name) for name in applied)
+
+
+_ONE_BY_ONE = re.compile(r"sort|median|percentile|quantile|indexed|slice|nsmallest|raw")
 
 
 def _others_between(source: SourceFile, region: Region, loop: Node) -> bool:
