@@ -250,9 +250,9 @@ class SourceFile:
         ]
         for call in self.scopes.calls if self.language == "cuda" else ():
             given = positional(call)
-            if given and re.search(r"EventElapsedTime$", callee_text(call)):
-                if base_name(given[0].text) == name and self.scopes.scope_of(call) is scope:
-                    places.append(call)
+            reads = given and re.search(r"EventElapsedTime$", callee_text(call))
+            if reads and base_name(given[0].text) == name and self.scopes.scope_of(call) is scope:
+                places.append(call)
         return [self.statement(place) for place in places]
 
     @staticmethod

@@ -16,8 +16,8 @@ overlap with execution; the loop is slower than it would be without the read.
 
 ## Known problems
 A loop whose purpose is the read, and which goes on whatever was read, is reported as well. Reads on
-every n-th iteration only are not, nor are reads of what becomes the next iteration's input; those of
-the first rank alone, and beside each step of an optimizer that takes one every few batches, are.
+every n-th iteration only are not, nor are reads of what becomes the next iteration's input; those
+of the first rank alone, and beside each step of an optimizer that takes one every few batches, are.
 
 ## Example
 ```python
