@@ -21,6 +21,7 @@ from perf_timing.lint.roles import Roles
 from perf_timing.lint.scopes import (
     Scope,
     Scopes,
+    base_name,
     callee_text,
     last_segment,
     positional,
@@ -55,6 +56,11 @@ class Step:
         return r.WORK in self.roles
 
 
+# What C++ has for the host.
+_OF_HOST = re.compile(
+    r"(std::|f?(abs|min|max)$|(sqrt|exp|log|pow|sin|cos|floor|ceil|round)f?$|swap$"
+    r"|(v?s?n?f?printf|puts|[mc]alloc|free|mem(cpy|set|move|cmp)|assert|sizeof)$)"
+)
 # A function that is called at each step, by the name of the parameter; and what draws a picture.
 _CALLBACK = re.compile(r"\w*(callback|hook)\w*\s*=|on_(?!gpu|device)\w+\s*=")
 _DRAWS = re.compile(r"(render|imshow|imwrite|savefig)$")
@@ -144,8 +150,7 @@ class Flow:
             if not inner and _says_wait(function):
                 yield Step(node, node, frozenset({r.WAIT}), node.end)
                 return
-            shown = self.scopes.language == "cuda"
-            guessed = self.roles.of(node, scope) & {r.WORK} and not shown
+            guessed = self.roles.of(node, scope) & {r.WORK} and not self._shows_all(function)
             if inner or not guessed or self._on_host(function):
                 yield from self._at(inner, node, function)
                 return
@@ -237,6 +242,20 @@ class Flow:
                 full = self.scopes.resolve(value.text)
                 return full.partition(".")[0] in words.HOST_MODULES or full in words.HOST_CALLS
         return scope is not None and self._on_host(scope)
+
+    def _shows_all(self, function: Scope, depth: int = 0) -> bool:
+        """Whether a C++ function hands what it is given to nothing but functions of the file."""
+        if self.scopes.language != "cuda" or depth > _DEEPEST:
+            return False
+        for call in (n for n in function.nodes if n.kind == "call"):
+            inner = self.scopes.called_function(call, function)
+            if inner is not None and not self._shows_all(inner, depth + 1):
+                return False
+            name = callee_text(call)
+            given = {base_name(a.text) for a in positional(call)}
+            if inner is None and not _OF_HOST.match(name) and given & set(function.parameters):
+                return False
+        return True
 
     def _on_host(self, function: Scope) -> bool:
         """Whether a function calls something, and only what is known to run on the host."""

@@ -1100,7 +1100,7 @@ class Roles:
             return {BLOCKING, COPY}
         if vendor in words.CPP_ASYNC:
             roles = {WORK}
-            if "Memcpy" in vendor:
+            if "Memcpy" in vendor or vendor == "MemPrefetchAsync":
                 roles.add(COPY)
             if vendor == "GraphLaunch":
                 roles.add(REPLAY)

@@ -97,9 +97,10 @@ def fate(source: SourceFile, region: Region) -> Fate:
         if name and name not in found.names:
             found.names.add(name)
             where = source.scopes.scope_of(node)
-            todo += [
-                u for u in source.uses(name, where) if u.start > node.start and not _is_target(u)
-            ]
+            uses = source.uses(name, where)
+            if source.language == "cuda":
+                uses = [*uses, *source.uses(f"{name}.count", where)]  # of a duration
+            todo += [u for u in uses if u.start > node.start and not _is_target(u)]
     return found
 
 
@@ -170,6 +171,32 @@ def _absorb(source: SourceFile, node: Node, found: Fate) -> str:
             return ""
         child = parent
     return ""
+
+
+def in_google_benchmark(source: SourceFile, region: Region) -> bool:
+    """Whether the loop around C++ samples is Google Benchmark's, which runs the function before.
+
+    It looks for the number of iterations with runs of few, and reports the last run only.
+    """
+    heads = [loop.text[:120] for loop in region.sample_loops]
+    return source.language == "cuda" and any(_BENCHMARK_LOOP.match(head) for head in heads)
+
+
+_BENCHMARK_LOOP = re.compile(
+    r"for\s*\(\s*auto\s*&*\s*\w+\s*:\s*\w*state\s*\)|while\s*\(\s*\w*state\.Keep"
+)
+
+
+@remembered
+def calibrates(source: SourceFile, region: Region) -> bool:
+    """Whether C++ code computes from a time how often it repeats what it measures afterwards."""
+    return source.language == "cuda" and any(
+        _TRIPS.search(name) and not _A_FIGURE.search(name) for name in fate(source, region).names
+    )
+
+
+_TRIPS = re.compile(r"(?<![a-z])(rep(eat|etition)?s?|iter(ation)?s?|trips?)(?![a-z])|Repeat|Iter")
+_A_FIGURE = re.compile(r"per|rate|time|sec|avg|mean|_m?s$", re.IGNORECASE)
 
 
 @remembered
@@ -1227,7 +1254,8 @@ def is_total(source: SourceFile, region: Region) -> bool:
     """Whether C++ code is measured as a whole, from its copy in to its copy out, and says so."""
     if source.language != "cuda" or not copies_both_ways(region):
         return False
-    return any(_TOTAL.search(text) for text in re.findall(r'"[^"]*"', source.intent(region)))
+    said = re.findall(r'"[^"]*"', source.intent(region))
+    return any(_TOTAL.search(text) for text in said) or is_offload(source, region)
 
 
 _TOTAL = re.compile(
@@ -1235,6 +1263,29 @@ _TOTAL = re.compile(
     r"(?!\w*[ _]*(gpu|kernel|device|bytes|flops))",
     re.IGNORECASE,
 )
+_OFFLOAD = re.compile(r"(?<![a-z])offload(ing)?(?![a-z])", re.IGNORECASE)
+
+
+@remembered
+def is_offload(source: SourceFile, region: Region) -> bool:
+    """Whether C++ code is measured with its copies in and out, beside a figure of the kernels.
+
+    That one is taken inside, in every build, or the text says that all that is offloaded is meant.
+    """
+    if source.language != "cuda" or not copies_both_ways(region):
+        return False
+    return bool(_OFFLOAD.search(source.intent(region))) or any(
+        other is not region
+        and other.scope is region.scope
+        and other.kind in ("clock", "event")
+        and region.holds(other.start)
+        and region.holds(other.end)
+        and (other.start, other.end) != (region.start, region.end)
+        and any(s.works and r.COPY not in s.roles for s in other.steps)
+        and not copies_both_ways(other)
+        and switched_on(source, other.start) in (None, switched_on(source, region.start))
+        for other in source.regions.all
+    )
 
 
 def copies_both_ways(region: Region) -> bool:

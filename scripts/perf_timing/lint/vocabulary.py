@@ -315,7 +315,7 @@ CPP_ANY_WAIT = re.compile(r"([dD]evice|[sS]tream|[eE]vent|Thread|Queue)_?[sS]ync
 # Methods of other files that bring a buffer back: the host may read it when they return.
 COPY_TO_HOST = re.compile(
     r"^(copy|transfer|move|sync|download|read)_?(from_?(device|gpu))?_?(to|2)_?(host|cpu)$"
-    r"|^(d|dev|device|gpu)_?(to|2)_?(h|host|cpu)$",
+    r"|^(d|dev|device|gpu)_?(to|2)_?(h|host|cpu)$|^host_?copy$",
     re.IGNORECASE,
 )
 # What shows a picture that the device has drawn.

@@ -12,7 +12,8 @@ kernel that the figure is named after may be a few per cent of it.
 ## Known problems
 End-to-end times include copies on purpose; a name such as total, end to end or "to host" is taken
 for that, and so is an interval in which other readings give the copies, or the kernels, a figure of
-their own. A few bytes that the host reads and uses before the clock stops belong to the algorithm.
+their own, or that holds the allocations too and is called computation. A few bytes that the host
+reads and uses before the clock stops belong to the algorithm.
 
 ## Example
 ```cuda
@@ -59,6 +60,7 @@ import re
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
+from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -84,6 +86,10 @@ MESSAGE = (
     "{call}() copies between host and device inside the region that line {start} starts to"
     " measure; the figure holds the copy beside the work"
 )
+SEVERAL = (
+    "{call}() and {more} more calls copy between host and device inside the region that line"
+    " {start} starts to measure; the figure holds the copies beside the work"
+)
 NOTE = (
     "Copy before and after the measurement, or name the figure end to end; render-timing"
     " raw-cuda does the former."
@@ -103,15 +109,28 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if region.wraps_measurement:
             continue
-        for step in region.steps:
-            if r.COPY in step.roles and id(step.site) not in seen and _counts(source, region, step):
-                seen.add(id(step.site))
-                yield Report(
-                    step.site,
-                    MESSAGE.format(
-                        call=last_segment(callee_text(step.node)), start=region.start.line
-                    ),
-                )
+        found = {
+            id(step.site): step
+            for step in region.steps
+            if r.COPY in step.roles and id(step.site) not in seen and _counts(source, region, step)
+        }
+        seen |= found.keys()
+        steps = list(found.values())
+        together = len(steps) if source.language == "cuda" and len(steps) >= _MANY else 1
+        for first in range(0, len(steps), together):
+            yield _report(region, steps[first], steps[first + 1 : first + together])
+
+
+_MANY = 3
+
+
+def _report(region: Region, step: Step, others: list[Step]) -> Report:
+    """A report at a copy; of many in C++ the first stands for the others."""
+    call, line = last_segment(callee_text(step.node)), region.start.line
+    if not others:
+        return Report(step.site, MESSAGE.format(call=call, start=line))
+    message = SEVERAL.format(call=call, more=len(others), start=line)
+    return Report(step.site, message, related=tuple((s.site, "this too") for s in others))
 
 
 def _counts(source: SourceFile, region: Region, step: Step) -> bool:
@@ -132,9 +151,12 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
         return False
     if step.helpers and not re.search(r"kernel|comput", words, re.IGNORECASE):
         return False  # a whole computation on the device, as its caller sees it
-    return bool(
-        re.search(r"kernel|\bop\b|compute|gemm|matmul|gpu time|flop", words, re.IGNORECASE)
-    ) or any(_names(words.lower(), kernel.lower()) for kernel in kernels)
+    named = r"kernel|\bop\b|gemm|matmul|gpu time|flop"
+    if not (samples.copies_both_ways(region) and any(r.ALLOC in s.roles for s in region.steps)):
+        named += "|compute"  # else all that is done on the device is called so
+    return bool(re.search(named, words, re.IGNORECASE)) or any(
+        _names(words.lower(), kernel.lower()) for kernel in kernels
+    )
 
 
 def _names(words: str, kernel: str) -> bool:

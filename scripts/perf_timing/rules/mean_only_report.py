@@ -145,6 +145,9 @@ def _spread_beside(source: SourceFile, value: samples.Fate, scope: Scope) -> boo
             applied |= samples.reducers(source, made, scope)
         if any(samples.SPREAD.search(a) or samples.ROBUST.search(a) for a in applied - {"min"}):
             return True
+    summed = "|".join(re.escape(name) for name in value.sums)
+    if len(value.sums) > 1 and re.search(rf"\bsqrtf?\([^;]*\b({summed})\b", scope.node.text):
+        return True  # of the sum of the squares
     text = squeeze(scope.node.text) if value.lists else ""
     return bool(re.search(r"\((\w+)-\w+\)\*\*2for\1in", text))  # (x - mean) ** 2 for x in
 

@@ -17,7 +17,10 @@ out: their first step is real. Loops that print every sample, or enter it into a
 name, are left out too, and private helpers that nothing in the file uses. So are passes over a data
 set, web pages and services, examples that save what they made, engines that serve many requests at
 once, solvers that run to a tolerance, the run time of programs, figures in whole seconds, and what
-`%time` of a notebook shows. A function of the file that leaves the first samples out counts.
+`%time` of a notebook shows. A function of the file that leaves the first samples out counts. In C++
+loops of Google Benchmark are left out, which has run the function before, launches whose time tells
+how often to repeat, and what is timed with its copies in and out around a figure of the kernels:
+that figure is reported.
 
 ## Example
 ```python
@@ -71,7 +74,7 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, positional
+from perf_timing.lint.scopes import callee_text, last_segment, loops_around, positional
 
 CODE = "TIM301"
 LABEL = "NOWARMUP"
@@ -212,6 +215,10 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.is_shown_once(region):
         return False
+    if samples.calibrates(source, region) or samples.in_google_benchmark(source, region):
+        return False
+    if samples.is_offload(source, region):
+        return False  # what is to be said is said at the figure of the kernels
     if samples.means_first(source, region) or _replays(source, region):
         return False
     if any(r.HARNESS in s.roles for s in region.steps) or not source.evidence:
@@ -251,6 +258,8 @@ def _replays(source: SourceFile, region: Region) -> bool:
 def _prints_each(source: SourceFile, region: Region) -> bool:
     """Whether every sample is printed or recorded: the reader sees that the first is different."""
     value = samples.fate(source, region)
+    if source.language == "cuda" and _prints_itself(source, region, value):
+        return True
     loops = region.sample_loops
     shown = [*value.printed, *(call for call in value.passed if _records(source, call))]
     return (
@@ -258,6 +267,16 @@ def _prints_each(source: SourceFile, region: Region) -> bool:
         and not value.lists
         and (not value.sums or samples.profiles(source, region))
         and any(any(loop.start <= node.start < loop.end for loop in loops[:1]) for node in shown)
+    )
+
+
+def _prints_itself(source: SourceFile, region: Region, value: samples.Fate) -> bool:
+    """Whether a C++ function prints the time of its one execution, and only loops call it."""
+    sites = source.scopes.call_sites(region.scope)
+    only = value.printed and not (value.lists or value.sums or value.returned or value.passed)
+    once = not any(region.inner_loops(s.site) for s in samples.works(region))
+    return bool(only and once and not region.sample_loops and sites) and all(
+        map(loops_around, sites)
     )
 
 

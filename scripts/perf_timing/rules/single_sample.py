@@ -14,8 +14,10 @@ file calls in a loop; passes over a data set, web pages and services, examples t
 made, engines that serve many requests at once, tests that assert on results and print a time beside
 them, "done in" lines of a program, and copies that are a stage beside that of the kernels are too.
 So are functions of C++ that add their times to what their callers know, phases of an application
-that a macro such as DEBUG_TIME switches on, and what `%time` of a notebook shows. One answer of a
-whole model, hundreds of kernels long, is reported only where its time is divided by another.
+that a macro such as DEBUG_TIME switches on, launches whose time tells how often to repeat, what is
+timed with its copies in and out around a figure of the kernels, and what `%time` of a notebook
+shows. One answer of a whole model, hundreds of kernels long, is reported only where its time is
+divided by another.
 
 ## Example
 ```python
@@ -123,6 +125,10 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if all(r.REPLAY in s.roles for s in steps) and _unrolled(source):
         return False
+    if samples.calibrates(source, region):
+        return False
+    if samples.is_offload(source, region):
+        return False  # what is to be said is said at the figure of the kernels
     if samples.means_first(source, region) or samples.is_copy_stage(source, region):
         return False
     if source.flow.host_only(region.end, region.scope) or samples.host_time_meant(source, region):

@@ -178,6 +178,18 @@ def _finds_nothing(region: Region, wait: Step) -> bool:
     return False
 
 
+def _reads_next(region: Region, wait: Step) -> bool:
+    """Whether what C++ code does next is to copy the result to the host, which waits anyway."""
+    if wait.node.tree.language != "cuda":
+        return False
+    for step in region.steps[region.steps.index(wait) + 1 :]:
+        if r.WAIT in step.roles or step.works or r.OPAQUE in step.roles:
+            return False
+        if {r.BLOCKING, r.COPY} <= step.roles:
+            return "HostToDevice" not in step.node.text
+    return False
+
+
 def _applies(source: SourceFile, region: Region) -> bool:
     if not region.is_plain:
         return False
@@ -327,7 +339,9 @@ def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
             or convergence.exchanges(step, loops[0], region.steps)
         ):
             continue
-        if _finds_nothing(region, step) or _of_application(source, region, step):
+        if _finds_nothing(region, step) or _reads_next(region, step):
+            continue
+        if _of_application(source, region, step):
             continue
         if feeds(region, step, loops[0]) and not _closes_another(source, region, step, loops[0]):
             yield step
