@@ -90,3 +90,50 @@ def test_waits_of_timed_training_steps_are_reported_in_a_long_training_script(
     text = HEAD + MUCH_ELSE + "def fit(loader, criterion, optimizer):\n" + TRAINED
     found = rules_in(lint, project, "train.py", text)
     assert found == {"blocking-read-in-measured-loop", "sync-in-measured-loop"}
+
+
+COLLECTED = """\
+    spent = []
+    for batch in loader:
+        t0 = time.time()
+        model(batch.cuda())
+        torch.cuda.synchronize()
+        spent.append(time.time() - t0)
+    print("mean", sum(spent) / len(spent))
+"""
+SUMMED = """\
+    total = 0
+    for batch in loader:
+        t0 = time.time()
+        model(batch.cuda())
+        torch.cuda.synchronize()
+        total += time.time() - t0
+    print(f"{what}: {total / len(loader)}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (COLLECTED, {"mean-only-report"}),
+        (SUMMED.replace("{what}", "Inference time"), {"mean-only-report"}),
+        (SUMMED.replace("{what}", "Time"), set()),
+    ],
+    ids=["a list of samples", "a sum that is called inference time", "a sum that is called time"],
+)
+def test_a_mean_in_a_long_file_counts_if_samples_are_collected_or_it_is_called_a_figure_of_speed(
+    lint: Lint, project: Project, body: str, expected: set[str]
+) -> None:
+    text = HEAD + MUCH_ELSE + "def run(loader):\n" + body
+    assert rules_in(lint, project, "serve.py", text) == expected
+
+
+def test_a_trace_that_is_written_before_the_closing_reading_counts_in_a_long_file(
+    lint: Lint, project: Project
+) -> None:
+    body = (
+        "    t0 = time.time()\n    model(x)\n    torch.cuda.synchronize()\n"
+        '    profiler.export_chrome_trace("t.json")\n    print(time.time() - t0)\n'
+    )
+    text = HEAD + MUCH_ELSE + "def run(profiler):\n" + body
+    assert rules_in(lint, project, "serve.py", text) == {"io-in-measured-region"}

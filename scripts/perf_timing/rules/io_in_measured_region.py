@@ -104,8 +104,12 @@ def check(source: SourceFile) -> Iterator[Report]:
                 seen.add(id(step.site))
                 written = step.site if step.helpers else step.node
                 call = last_segment(callee_text(written)) if written.kind == "call" else "output"
-                yield Report(step.site, MESSAGE.format(call=call, start=region.start.line),
-                             related=((region.start, "measured from here"),))  # fmt: skip
+                yield Report(
+                    step.site,
+                    MESSAGE.format(call=call, start=region.start.line),
+                    related=((region.start, "measured from here"),),
+                    anywhere=call == "export_chrome_trace",  # it is there to measure
+                )
 
 
 def _counts(source: SourceFile, region: Region, step: Step) -> bool:

@@ -11,6 +11,8 @@ does not show that there was one.
 ## Known problems
 The time of one window divided by its count is not a set of samples; mean-of-one-span (opt-in)
 reports that. Running means of a display, epochs and sums in the log of a training are left out.
+Where a file is not there to measure, samples count that a list collects, or whose mean is shown as
+a figure of speed.
 
 ## Example
 ```python
@@ -129,7 +131,17 @@ def check(source: SourceFile) -> Iterator[Report]:
                 continue  # mean-of-rates judges these; a running mean is a display
             if node is not None and node.line not in seen:
                 seen.add(node.line)
-                yield Report(node, MESSAGE.format(name=name))
+                told = _is_told(source, node) if name in value.sums else not value.printed
+                yield Report(node, MESSAGE.format(name=name), anywhere=told)
+
+
+_FIGURES = re.compile(r"latenc|throughput|inference[ _-]?time|(?<![a-z])fps(?![a-z])|speed", re.I)
+
+
+def _is_told(source: SourceFile, mean: Node) -> bool:
+    """Whether the text that shows a mean calls it a figure of speed, whatever the file is for."""
+    shown = source.statement(mean).text[:400]
+    return any(_FIGURES.search(text) for text in re.findall(r"\"[^\"]*\"|'[^']*'", shown))
 
 
 def _is_benchmark(source: SourceFile, region: Region, value: samples.Fate) -> bool:
