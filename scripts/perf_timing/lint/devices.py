@@ -235,6 +235,8 @@ class Devices:
             for pair in pairs
             if pair[0].end <= node.start and not pair[1].start <= node.start < pair[1].end
         ]
+        # batch = None: nothing is there yet.
+        before = [pair for pair in before if pair[1].text != "None"] or before
         if pairs and not before and key in scope.parameters:  # x = x - x.min()
             given = self.scopes.argument_values(scope, key)
             if given:

@@ -30,6 +30,7 @@ from perf_timing.lint.scopes import (
 
 _DEEPEST = 4
 _MOST_STEPS = 4000
+_MOST_LEFT = 3  # steps of work before the last one, which may lie in another branch
 _REMEMBERED = 4096  # conditions; every call in a branch asks for the same
 _DECIDED = frozenset({r.WAIT, r.READ, r.CLOCK, r.BLOCKING})
 WAITS = frozenset({r.WAIT, r.READ, r.BLOCKING})
@@ -162,7 +163,8 @@ class Flow:
                 return
         found = self.roles.of(node, scope)
         if function is not None and self._compiled(function):
-            found = frozenset() if _makes_kernel(function) else frozenset({r.WORK})
+            copies = known & {r.BLOCKING, r.COPY}  # Numba's, of arrays of the host
+            found = frozenset() if _makes_kernel(function) else copies or frozenset({r.WORK})
         if function is not None and any("cuda.reduce" in d.text for d in function.decorators):
             found = frozenset({r.BLOCKING, r.COPY})
         if r.WORK in found and self._is_watched(node, scope, depth):
@@ -205,6 +207,7 @@ class Flow:
     def _compiled(self, function: Scope) -> bool:
         return any(
             re.search(r"\bjit\b|pmap|cuda\.jit|torch\.compile|\b(ti|taichi)\.kernel\b", d.text)
+            or words.CUDA_UFUNC.search(d.text)
             for d in function.decorators
         )
 
@@ -465,14 +468,26 @@ def leftover(steps: Sequence[Step]) -> int:
 
 
 def pending(steps: Iterable[Step]) -> Step | None:
-    """The last step that left work on the device for which no later step waits."""
-    left = None
+    """The last step that left work on the device for which no later step waits.
+
+    A wait in the other branch of an `if` does not wait for the work in this one, unless the
+    condition asks for just that: if (async) launch(); else { launch(); wait(); }
+    """
+    left: list[Step] = []
     for step in steps:
         if step.works:
-            left = step
-        elif step.waits or r.HARNESS in step.roles:
-            left = None
-    return left
+            left = [*left[-_MOST_LEFT:], step]
+        elif left and (step.waits or r.HARNESS in step.roles):
+            left = [work for work in left if _escapes(work.site, step.site)]
+    return left[-1] if left else None
+
+
+def _escapes(work: Node, wait: Node) -> bool:
+    """Whether work lies in another branch than a wait, and not on purpose."""
+    if not exclusive(work, wait):
+        return False
+    conditions = (p.children[0].text for p in work.ancestors() if p.kind == "if" and p.children)
+    return not any(re.search(r"async|sync", text, re.IGNORECASE) for text in conditions)
 
 
 def exclusive(one: Node, two: Node) -> bool:

@@ -27,7 +27,7 @@ _NAMES = re.compile(
 )
 _TIMING = re.compile(
     r"perf_counter|\btime\.time\(|\btime\(\)|Event\(|elapsed_time\(|synchronize\(|monotonic\(|timeit"
-    r"|do_bench|\.record\(|process_time|Timer\(|block_until_ready"
+    r"|do_bench|\.record\(|process_time|Timer\(|\btimer\(\)|block_until_ready"
 )
 _SHARE = 0.03
 

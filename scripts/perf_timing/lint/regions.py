@@ -42,6 +42,8 @@ from perf_timing.lint.stopwatches import watches
 # Each region of a function is held against the whole of it; beyond this product a file takes
 # longer than ten seconds.
 _MOST_VISITS = 8_000_000
+# How many functions of the file a call is followed through that computes somewhere else.
+_DEEPEST_CALL = 2
 
 
 class TooManyRegionsError(Exception):
@@ -341,7 +343,47 @@ class Regions:
         steps = region.steps
         for low, high in region.spans:
             steps = steps + self.flow.between(region.scope, low, high)
-        return steps
+        if any(s.works or s.roles & {r.BLOCKING, r.OPAQUE, r.COPY, r.HARNESS} for s in steps):
+            return steps
+        return sorted([*steps, *self._implied(region, steps)], key=lambda s: s.position)
+
+    def _implied(self, region: Region, steps: list[Step]) -> list[Step]:
+        """Calls of other files where nothing else can be what is measured.
+
+        Two events enclose work of the device or nothing, and nobody waits for the device right
+        before the closing reading who has not given it work.
+        """
+        last = next((s for s in reversed(steps) if r.CLOCK not in s.roles), None)
+        waits = region.kind == "clock" and last is not None and r.WAIT in last.roles
+        if self.scopes.language != "python" or not (region.kind == "event" or waits):
+            return []
+        calls = (n for n in region.scope.nodes if n.kind == "call" and region.holds(n))
+        return [
+            Step(call, call, frozenset({r.WORK, r.LIKELY}), call.end)
+            for call in calls
+            if _stands_alone(call)
+            and not self.roles.of(call, region.scope)
+            and not self.flow.host_only(call, region.scope)
+            and self._may_compute(call, region.scope)
+        ]
+
+    def _may_compute(self, call: Node, scope: Scope, depth: int = 0) -> bool:
+        """Whether nothing is known of a call, and its name is not that of housekeeping."""
+        callee = callee_text(call)
+        short = last_segment(callee)
+        known = self.scopes.called_function(call, scope)
+        if known is not None:
+            inner = (n for n in known.nodes if n.kind == "call" and depth < _DEEPEST_CALL)
+            return any(self._may_compute(n, known, depth + 1) for n in inner)
+        if callee in words.HOST_CALLS or self.scopes.resolve(callee).startswith(
+            ("torch.", "numpy.")
+        ):
+            return False
+        if self.scopes.resolve(callee).partition(".")[0] in words.HOST_MODULES:
+            return False
+        if "." in callee and (short in words.HOST_METHODS or words.HOUSEKEEPING.match(short)):
+            return False
+        return not (words.NOT_MODEL.search(callee) or re.match(r"[A-Z]", short))
 
     @cached_property
     def deltas_from(self) -> dict[int, list[tuple[Node, Node]]]:
@@ -909,6 +951,8 @@ class Regions:
     def _event_regions(self) -> Iterator[Region]:
         for pair in self.pairs:
             start, end = pair.start, pair.end
+            if start is None and end is not None and pair.call.kind == "call":
+                yield from self._between_helpers(pair)
             if start is None or end is None:
                 continue
             if start is end:
@@ -966,6 +1010,54 @@ class Regions:
         assigned = parent is not None and parent.kind == "assign" and parent.children[-1] is call
         return target_key(parent.children[0]) if parent is not None and assigned else ""
 
+    def _between_helpers(self, pair: Pair) -> Iterator[Region]:
+        """Between a call of a function that records the start and one of the function that ends it.
+
+        begin(&start, &stop); kernel<<<...>>>(x); ms = finish(start, stop);
+        """
+        last = pair.scope
+        name = self._parameter_key(pair.events[0])
+        if not last.name or name not in last.parameters:
+            return
+        for site in self.scopes.call_sites(last):
+            scope = self.scopes.scope_of(site)
+            event = argument(site, last.parameters.index(name), name)
+            begun = [
+                call
+                for call in self._begins
+                if call.end <= site.start and self.scopes.scope_of(call) is scope
+                and event is not None and self._begins_with(call, self._parameter_key(event))
+            ]  # fmt: skip
+            if begun:
+                span = ((begun[-1].end, site.start),)
+                yield Region("event", scope, begun[-1], site, site, site, span)
+
+    def _parameter_key(self, event: Node) -> str:
+        cpp = self.scopes.language == "cuda"
+        return base_name(event.text.lstrip("&* ")) if cpp else squeeze(event.text)
+
+    @cached_property
+    def _begins(self) -> list[Node]:
+        """Calls of functions of the file that record one event, which they are given."""
+        found = []
+        for _, where, names in self.records:
+            if where.name and names & set(where.parameters) and self._records_in(where) == 1:
+                found += self.scopes.call_sites(where)
+        return sorted(found, key=lambda call: call.start)
+
+    def _records_in(self, scope: Scope) -> int:
+        return sum(where is scope for _, where, _ in self.records)
+
+    def _begins_with(self, call: Node, event: str) -> bool:
+        """Whether a call gives the event to the parameter that the function records."""
+        function = self.scopes.called_function(call, self.scopes.scope_of(call))
+        for _, where, names in self.records if function is not None else ():
+            for name in names & set(where.parameters) if where is function else ():
+                given = argument(call, where.parameters.index(name), name)
+                if given is not None and self._parameter_key(given) == event:
+                    return True
+        return False
+
     def _around(self, pair: Pair, record: Node) -> Iterator[Region]:
         """One record in a loop, whose events are read in pairs: each iteration is measured."""
         loops = loops_around(record)
@@ -974,6 +1066,16 @@ class Regions:
             spans = ((record.end, body.end), (body.start, record.start))
             scope = self.scopes.scope_of(record)
             yield Region("event", scope, record, record, pair.call, pair.call, spans, carried=True)
+
+
+def _stands_alone(call: Node) -> bool:
+    """Whether a call is a statement, or what a statement assigns: no part of an expression."""
+    parent = call.parent
+    if parent is not None and parent.kind == "await":
+        parent = parent.parent
+    return parent is not None and (
+        parent.kind == "block" or (parent.kind == "assign" and parent.children[-1] is call)
+    )
 
 
 def _yields(function: Scope) -> bool:

@@ -104,6 +104,11 @@ _MOVES = re.compile(
 _MAKES_TENSOR = re.compile(
     r"torch\.(ones|zeros|empty|full|rand|randn|randint|arange|tensor|from_numpy)(_like)?\("
 )
+# What makes an array of NumPy, and no number.
+_NUMPY_ARRAY = re.compile(
+    r"numpy\.(random\.\w+|zeros|ones|empty|full|arange|linspace|array|asarray|ascontiguousarray"
+    r"|eye|identity|tile|repeat|random_sample|\w+_like)\b"
+)
 # What turns a tensor into a number of the host, and so reads it.
 _CASTS = frozenset({"float", "int", "bool", "math.isnan", "math.isinf", "math.isfinite"})
 # What gives a tensor of one member, which `if` or `assert` turns into a truth.
@@ -555,7 +560,9 @@ class Roles:
         if callee[:1] in "\"'" or (short in words.READ_NAMES and "(" in callee):
             return set()  # a method of a literal text; a read of what is on the host
         if "[" in callee and callee.endswith("]") and self._is_kernel_launch(node):
-            return {WORK}
+            return {BLOCKING, COPY} if self._copies_arrays(node, scope) else {WORK}
+        if self._is_ufunc(callee):
+            return {BLOCKING, COPY} if self._copies_arrays(node, scope) else {WORK}
         if (
             callee in words.HOST_CALLS
             or head in words.HOST_MODULES
@@ -896,6 +903,27 @@ class Roles:
             for c in function.children[1:]
         )
 
+    def _is_ufunc(self, callee: str) -> bool:
+        """Whether a function of the file is one of arrays that Numba makes for the device."""
+        return "numba" in self.libraries and any(
+            words.CUDA_UFUNC.search(d.text)
+            for function in self.scopes.functions.get(callee, [])
+            for d in function.decorators
+        )
+
+    def _copies_arrays(self, node: Node, scope: Scope) -> bool:
+        """Whether Numba is given NumPy arrays: it copies them there, and back before it returns."""
+        if "numba" not in self.libraries or self.libraries & {"triton", "cupy", "tilelang"}:
+            return False
+        return any(self._is_numpy(argument, scope) for argument in positional(node))
+
+    def _is_numpy(self, argument: Node, scope: Scope) -> bool:
+        if argument.kind != "name" or self.devices.of(argument, scope) != HOST:
+            return False
+        value = self.scopes.definition(argument, squeeze(argument.text), scope)
+        made = callee_text(value) if value is not None and value.kind == "call" else ""
+        return bool(_NUMPY_ARRAY.match(self.scopes.resolve(squeeze(made))))
+
     def _is_jitted(self, callee: str) -> bool:
         for function in self.scopes.functions.get(last_segment(callee), []):
             if any(re.search(r"\bjit\b|compile", d.text) for d in function.decorators):
@@ -940,14 +968,13 @@ class Roles:
             return {WORK}
         if words.CPP_TRIES_OUT.match(short):
             return {BLOCKING}
-        if words.CPP_LIBRARY_WORK.match(short):
-            return {WORK}
+        library = self._library(node, callee, short)
+        if library is not None:
+            return library
         if words.COMPILERS_CPP.search(short):
             return {COMPILE}
         if words.CPP_SETS_UP.match(short):
             return {SETUP}
-        if callee.startswith("thrust::"):
-            return {BLOCKING}
         if short in ("enqueueV2", "enqueueV3") or (short == "enqueue" and short != callee):
             return {WORK}  # enqueue(node) is a queue of the host
         if short in ("executeV2", "execute") and "." not in callee:
@@ -975,6 +1002,48 @@ class Roles:
         if words.COPY_TO_HOST.search(short):
             return {BLOCKING, COPY}
         return set() if words.CPP_HOUSEKEEPING.match(short) else self._foreign(node, callee)
+
+    def _library(self, node: Node, callee: str, short: str) -> set[str] | None:
+        """What a call of a library of CUDA or HIP does; None for what is none of them."""
+        if words.CPP_LIBRARY_VALUE.match(short):
+            stays = "POINTER_MODE_DEVICE" in self.scopes.tree.text
+            return {WORK} if stays else {BLOCKING}
+        if words.CPP_LIBRARY_WORK.match(short):
+            return {WORK}
+        if words.CPP_LIBRARY_COPY.match(short):
+            return {BLOCKING, COPY}
+        if words.CPP_LIBRARY_COPY_ASYNC.match(short):
+            return {WORK, COPY}
+        if words.CPP_CUB.match(callee):
+            return set() if self._asks_size(node) else {WORK}
+        if callee.startswith("thrust::"):
+            return self._thrust(node, callee)
+        return None
+
+    def _thrust(self, node: Node, callee: str) -> set[str]:
+        """An algorithm of Thrust waits, unless it is told not to and nothing comes back."""
+        name = re.sub(r"<.*", "", callee)
+        if words.CPP_THRUST_TOOLS.search(name):
+            return set()
+        given = positional(node)
+        lazy = bool(given) and "par_nosync" in given[0].text
+        return {WORK} if lazy and not words.CPP_THRUST_VALUE.search(name) else {BLOCKING}
+
+    def _asks_size(self, node: Node) -> bool:
+        """Whether a call of CUB asks how much memory it needs: it is given none, and no work."""
+        given = positional(node)
+        name = base_name(given[0].text) if given else ""
+        if name in ("nullptr", "NULL", "0"):
+            return True
+        scope = self.scopes.scope_of(node)
+        return any(
+            call.start > node.end
+            and words.CPP_VENDOR.sub("", last_segment(callee_text(call))) in words.CPP_ALLOC
+            and positional(call)
+            and _allocated(call) == name
+            and self.scopes.scope_of(call) is scope
+            for call in self.scopes.calls
+        )
 
     def _host_memory(self, node: Node) -> set[str]:
         """What a function of the host does to memory: that of the device it can reach, too."""

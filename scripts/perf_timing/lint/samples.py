@@ -378,6 +378,8 @@ def identities(step: Step) -> set[str]:
         return set()
     names = {_identity(step.node), _model(step.node)}
     names |= set() if chosen else {_identity(step.site), _model(step.site)}
+    if _is_backward(step.node) and (through := differentiated(step.node)):
+        names = {f"backward of {callee}" for callee in through}
     if step.roles & {r.COPY, r.READ, r.UPLOAD} == {r.COPY, r.READ}:
         names = {f"{name} to the host" for name in names if name}
     helpers = [helper for helper in step.helpers if helper.name]
@@ -427,6 +429,59 @@ def _launched(call: Node) -> str:
     return re.sub(r"<.*", "", text).strip("&()")
 
 
+def _is_backward(node: Node) -> bool:
+    return node.kind == "call" and callee_text(node).endswith(".backward")
+
+
+def differentiated(backward: Node) -> set[str]:
+    """The calls whose result `x.backward()` goes back through, as the block around it shows them.
+
+    What makes or moves data is none of them, nor is a sum or a cast.
+    """
+    found: set[str] = set()
+    todo = [backward.children[0]]
+    seen: set[int] = set()
+    while todo and len(seen) < _MOST_PARTS:
+        node = todo.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        for part in node.walk():
+            if part.kind == "call" and (callee := callee_text(part)):
+                short = last_segment(callee)
+                found |= set() if _makes_data(short) or short == "backward" else {callee}
+            elif part.kind == "name":
+                value = _assigned_before(squeeze(part.text).partition(".")[0], backward)
+                todo += [value] if value is not None else []
+    return found
+
+
+_MOST_PARTS = 30
+_REDUCES = frozenset(
+    ["sum", "mean", "view", "reshape", "contiguous", "flatten", "scale", "range", "len"]
+)
+
+
+def _makes_data(short: str) -> bool:
+    names = (words.HOST_METHODS - {"apply"}) | words.CLONES | _REDUCES
+    return short in names or words.FACTORY.match(short) is not None
+
+
+def _assigned_before(name: str, place: Node) -> Node | None:
+    """The value that the block around `place` gives a variable last before it."""
+    block = next((p for p in place.ancestors() if p.kind in ("block", "module", "function")), None)
+    if block is None:
+        return None
+    for statement in reversed([c for c in block.children if c.end <= place.start]):
+        parts = statement.walk() if statement.kind == "with" else [statement]
+        for part in parts:
+            if part.kind == "assign" and any(
+                n.kind == "name" and n.text == name for n in part.children[0].walk()
+            ):
+                return part.children[-1]
+    return None
+
+
 def works(region: Region) -> list[Step]:
     """The steps of a region that use the device: work, copies and callables passed in."""
     return [
@@ -448,8 +503,39 @@ def _moves_data(step: Step) -> bool:
     return not words.MODEL.search(receiver)
 
 
+@remembered
+def backward_is_new(source: SourceFile, region: Region) -> bool:
+    """Whether the warm-up that the function shows is of the forward pass alone.
+
+    The backward pass launches other kernels, and allocates the gradients, when it first runs.
+    """
+    ends = [s.node for s in region.steps if _is_backward(s.node)]
+    through = set().union(*(differentiated(node) for node in ends)) if ends else set()
+    start = region.start.start
+    outer = [s for s in region.scope.enclosing() if s.node.kind == "function"][:1]
+    if not through or not outer:
+        return False
+    before = [
+        n for s in (region.scope, *outer) for n in s.nodes if n.kind == "call" and n.end <= start
+    ]
+    forward = any(callee_text(n) in through for n in before)
+    gone_back = any(
+        _is_backward(s.node) and (not (known := differentiated(s.node)) or known & through)
+        for s in source.flow.steps(region.scope)
+        if s.position <= start
+    )
+    return forward and not gone_back and not _warm_helper(before)
+
+
+def _warm_helper(calls: list[Node]) -> bool:
+    """Whether one of some calls is a warm-up by its name, whatever it runs."""
+    return any(WARM.search(last_segment(callee_text(call))) for call in calls)
+
+
 def warmed(source: SourceFile, region: Region) -> bool:
     """Whether the region's work had run before its first sample, or the first does not count."""
+    if backward_is_new(source, region) and not drops_samples(source, region):
+        return False
     steps = works(region)
     mine = _mine(steps)
     scope = region.scope
@@ -505,9 +591,20 @@ def _ran_before(source: SourceFile, scope: Scope, position: int, mine: set[str])
         runs = step.works or step.roles & {r.BLOCKING, r.OPAQUE, r.HARNESS, r.COPY}
         if runs and identities(step) & mine:
             return True
+    if _called_before(source, scope, position, mine):
+        return True
     if scope.parent is not None and scope.parent.node.kind != "module":
         return _ran_before(source, scope.parent, scope.node.start, mine)
     return False
+
+
+def _called_before(source: SourceFile, scope: Scope, position: int, mine: set[str]) -> bool:
+    """Whether a call of which nothing is known but that it is measured stands before as well."""
+    return source.language == "python" and any(
+        call.end <= position and callee_text(call) == name and source.scopes.scope_of(call) is scope
+        for name in mine
+        for call in source.scopes.calls_by_name.get(last_segment(name), [])
+    )
 
 
 def _named_warm(source: SourceFile, scope: Scope, position: int) -> bool:
@@ -561,8 +658,24 @@ def _warm_callers(
     discarded = [c for c in sites if c.parent is not None and c.parent.kind in ("block", "module")]
     if len(sites) > 1 and discarded and discarded[0] is sites[0] and len(discarded) < len(sites):
         return True  # the first call's result is thrown away
+    if len(sites) > 1 and _is_silent(sites[0]) and not all(map(_is_silent, sites)):
+        return True  # the first call is told to print nothing
     outside = [s for s in sites if source.scopes.scope_of(s) is not scope]
     return bool(outside) and _warm_site(source, scope, outside[0], steps, mine, depth)
+
+
+_SILENT = re.compile(
+    r"(log|verbose|print|report|show|record|display|output)\w*=False|(quiet|silent)=True"
+)
+
+
+def _is_silent(call: Node) -> bool:
+    """Whether a call is told to say nothing of what it measures: measure(f, log=False)."""
+    args = call_args(call)
+    return any(
+        child.kind == "keyword" and _SILENT.match(squeeze(child.text))
+        for child in (args.children if args is not None else ())
+    )
 
 
 def _calls_of_made(source: SourceFile, inner: Scope, maker: Scope) -> list[Node]:
@@ -890,6 +1003,11 @@ BENCHMARK = re.compile(
 )
 
 
+# A file that is a benchmark by its name, whatever its classes are called.
+_NAMED_SO = re.compile(
+    r"(^|_)(bench|benchmark(s|ing)?|perf|timing|speed|latency|throughput|profil\w+)(_|$)",
+    re.IGNORECASE,
+)
 # A figure that goes to the log of a training or a service, step by step.
 _LOGGED = re.compile(
     r"add_scalar|wandb|mlflow|log_metrics|log_dict|\bmetrics\[|meter", re.IGNORECASE
@@ -939,6 +1057,9 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
         return True  # products do not print times to the terminal from a plain function
     if any(s.class_name for s in scopes):
         names = " ".join([*(s.class_name for s in scopes), *(s.short_name for s in scopes)])
+        stem = re.split(r"[\\/]", source.unit.path)[-1].partition(".")[0]
+        if source.language == "python" and _NAMED_SO.search(stem):
+            return True
         return bool(
             re.search(
                 r"bench|timing|measure|latency|throughput|profil|(?<!deep)speed|timeit|perf(?!orm)",
@@ -1382,11 +1503,24 @@ def samples_data(region: Region) -> bool:
 
 
 def is_phase(region: Region) -> bool:
-    """Whether all work is in helpers that loop: a phase of a program, not a repeatable call."""
+    """Whether all work is in helpers that loop: a phase of a program, not a repeatable call.
+
+    A loop that does the same again and again, and does not look at its counter, is no phase.
+    """
     return all(
-        any(n.kind in ("for", "while") for helper in s.helpers[:1] for n in helper.nodes)
-        for s in works(region)
+        any(_goes_on(n) for helper in s.helpers[:1] for n in helper.nodes) for s in works(region)
     )
+
+
+def _goes_on(loop: Node) -> bool:
+    """Whether a loop does something else each time around."""
+    if loop.kind not in ("for", "while"):
+        return False
+    body = loop_body(loop)
+    if loop.kind == "while" or body is None or not _COUNTED.match(loop.children[1].text):
+        return True
+    counter = loop.children[0].text
+    return any(n.kind == "name" and n.text == counter for n in body.walk())
 
 
 _LOADS = re.compile(
@@ -1406,6 +1540,26 @@ def compiles(step: Step) -> bool:
     """Whether code is compiled right here; torch.compile and jax.jit only promise to."""
     lazy = r"(torch\.compile|jax\.jit|^jit)$"
     return r.COMPILE in step.roles and not re.search(lazy, callee_text(step.node))
+
+
+@remembered
+def repeats_a_pass(region: Region) -> bool:
+    """Whether forward and backward passes are repeated without a step of an optimizer.
+
+    They change nothing but gradients, so that one is like the other, which a training step is not.
+    """
+    outer = [s for s in region.scope.enclosing() if s.node.kind == "function"][-1:]
+    if not any(_is_backward(s.node) for s in region.steps) or not outer:
+        return False
+    if re.search(r"train|epoch", region.scope.name):
+        return False
+    calls = (n for s in (region.scope, *outer) for n in s.nodes if n.kind == "call")
+    names = {callee_text(call) for call in calls}
+    names |= {callee_text(s.node) for s in region.steps if s.node.kind == "call"}
+    return not any(_TRAINS.search(n) and "prof" not in n for n in names)
+
+
+_TRAINS = re.compile(r"(^|[._])(step|zero_grad|train_step|optimize\w*)$")
 
 
 def of_epochs(region: Region) -> bool:

@@ -123,6 +123,8 @@ BLOCKING_NAMES = frozenset(
     "generate execute_v2 execute run_with_iobinding infer chat predict_on_batch"
     " batch_decode RunNet RunNetOnce RunPlan".split()
 )
+# Decorators of Numba that make a function of arrays which runs on the device.
+CUDA_UFUNC = re.compile(r"vectorize\s*\((.|\n)*target\s*=\s*[\"']cuda")
 # Benchmark helpers that warm up, wait and time by themselves.
 HARNESS = re.compile(
     r"(^|[._])(do_bench\w*|blocked_autorange|adaptive_autorange|bench_gpu_time\w*|bench_kineto"
@@ -350,13 +352,17 @@ CPP_WAITS = frozenset(
 )
 CPP_BLOCKING = frozenset(
     "Memcpy Memcpy2D Memcpy3D MemcpyFromSymbol MemcpyToSymbol MemcpyDtoH MemcpyHtoD"
-    " MemcpyDtoH_v2".split()
+    " MemcpyDtoH_v2 MemcpyHtoD_v2 MemcpyToArray MemcpyFromArray Memcpy2DToArray"
+    " Memcpy2DFromArray".split()
 )
 CPP_ASYNC = frozenset(
     "MemcpyAsync Memcpy2DAsync Memcpy3DAsync MemsetAsync Memset Memset2D GraphLaunch LaunchKernel"
     " LaunchCooperativeKernel LaunchKernelEx LaunchKernelExC ModuleLaunchKernel LaunchKernelGGL"
     " MemcpyPeerAsync MemcpyFromSymbolAsync MemcpyToSymbolAsync MemcpyDtoHAsync MemcpyHtoDAsync"
-    " MemcpyDtoDAsync MemPrefetchAsync Launch LaunchCooperativeKernelMultiDevice".split()
+    " MemcpyDtoDAsync MemPrefetchAsync Launch LaunchCooperativeKernelMultiDevice MemcpyPeer"
+    " MemcpyDtoD Memcpy3DPeerAsync Memset3D Memset3DAsync Memset2DAsync MemsetD8 MemsetD16"
+    " MemsetD32 MemsetD8Async MemsetD16Async MemsetD32Async Memcpy2DToArrayAsync"
+    " Memcpy2DFromArrayAsync MemcpyToArrayAsync MemcpyFromArrayAsync MemcpyBatchAsync".split()
 )
 CPP_ALLOC = frozenset(
     "Malloc MallocManaged MallocHost HostAlloc MallocPitch Malloc3D MallocArray MemAlloc"
@@ -369,10 +375,41 @@ CPP_LIBRARY = re.compile(
     r"^(cublas|hipblas|rocblas|cusparse|hipsparse|cusolver|cufft|hipfft|cudnn|miopen|cutensor)"
     r"\w*(Create|Destroy|Set[A-Z]|Get[A-Z]|Attribute|Heuristic|BufferSize|Plan)\w*$"
 )
+# What returns before the device has done it, by the documentation of each library.
 CPP_LIBRARY_WORK = re.compile(
-    r"^(cublas|cublasLt|hipblas|rocblas|cusparse|hipsparse|cusolver\w*|cufft|hipfft|cudnn|miopen"
-    r"|curand|cutensor|nvjpeg|nppi)(?!\w*(Create|Destroy|Set|Get|Handle|Init|Plan"
-    r"|Workspace|Version|Free|BufferSize))\w*"
-    r"(gemm|Gemm|Matmul|GEMM|gemv|axpy|dot|scal|Exec\w*|Forward|Backward|Generate"
-    r"|Convolution\w*|SpMM|SpMV|Contract|Softmax|Filter)\w*$"
+    r"^(cublas|cublasLt|hipblas|hipblasLt|rocblas|cusparse|hipsparse|rocsparse|cusolver\w*"
+    r"|hipsolver\w*|rocsolver|cufft|hipfft|rocfft|cudnn|miopen"
+    r"|curand|hiprand|rocrand|cutensor|nppi|npps)(?!\w*(Create|Destroy|Set|Get|Handle|Init"
+    r"|Plan|Workspace|Version|Free|[bB]uffer_?Size|Descr|Find|Estimate|_create|_destroy|_set_|_get_"
+    r"|_size))\w*"
+    r"(gemm|Gemm|Matmul|GEMM|gemv|axpy|dot|scal|[eE]xec\w*|Forward|Backward|[gG]enerate"
+    r"|Convolution\w*|SpMM|SpMV|SpSV_|SpSM_|SpGEMM\w*_|SDDMM|spmv|spmm|csrmv|csrmm|Contract"
+    r"|Elementwise|Permut|Reduc|Softmax|Filter|symm|syrk|syr2k|herk|her2k|hemm|trsm|trmm|geam"
+    r"|dgmm|symv|hemv|trmv|trsv|ger[uc]?(?=Batched|Strided|$)|syr|her|getr[fis]|potr[fsi]|geqrf"
+    r"|[ou][rn]mqr|[ou][rn]gqr|syev|heev|gesv|sytrf|gels|matinv|AddTensor"
+    r"|OpTensor|ScaleTensor|TransformTensor|Activation|Pooling|BatchNorm\w*|Dropout|Im2Col"
+    r"|_C[134]I?R|_AC4I?R)\w*$"
+)
+# What returns a number to the host, and so waits, unless the number is to stay on the device.
+CPP_LIBRARY_VALUE = re.compile(
+    r"^(cublas|hipblas)(I?[SDCZ]+|Dot\w*|Nrm2)(dot[uc]?|nrm2|asum|amax|amin|Ex)(_v2|_64)*$"
+)
+# Copies between host and device, which are done when the call returns.
+CPP_LIBRARY_COPY = re.compile(r"^(cu|hip)blas(Set|Get)(Vector|Matrix)(?!\w*Async)")
+CPP_LIBRARY_COPY_ASYNC = re.compile(r"^(cu|hip)blas(Set|Get)(Vector|Matrix)\w*Async$")
+# Algorithms of CUB and its like, on the stream that they are given.
+CPP_CUB = re.compile(r"^(hip)?cub::Device\w+(<.*>)?::\w+|^rocprim::(?!make_)\w+$")
+# What Thrust has beside algorithms: iterators, casts, functors and places.
+CPP_THRUST_TOOLS = re.compile(
+    r"::(make_\w+|\w+_pointer_cast|get|tie|plus|minus|multiplies|divides|modulus|negate|maximum"
+    r"|minimum|identity|less|less_equal|greater|greater_equal|equal_to|not_equal_to|logical_\w+"
+    r"|bit_\w+|project\w+|square|\w+_iterator|device_ptr|pair|tuple|complex|distance|advance"
+    r"|next|prev|default_random_engine|minstd_rand\w*|\w+_distribution|on|par|par_nosync|seq|device"
+    r"|host|retag|reinterpret_pointer_cast)$"
+)
+# Algorithms of Thrust that return what they have computed, and so wait under any policy.
+CPP_THRUST_VALUE = re.compile(
+    r"::(reduce|transform_reduce|inner_product|count(_if)?|find(_if(_not)?)?|\w+_element|equal"
+    r"|mismatch|(all|any|none)_of|is_\w+|copy_if|remove\w*|unique\w*|partition\w*"
+    r"|stable_partition\w*|set_\w+|reduce_by_key|lower_bound|upper_bound|binary_search)$"
 )

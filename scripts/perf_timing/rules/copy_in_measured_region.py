@@ -2,8 +2,9 @@
 
 ## What it does
 Reports blocking copies (cudaMemcpy and its like) between two readings that also enclose a launch,
-where the result is named after the kernel or the operator, and device functions of Numba that are
-measured while they get NumPy arrays, which they copy at each call.
+where the result is named after the kernel or the operator, and kernels and device functions of
+Numba that are measured while they get NumPy arrays, which they copy to the device and back at each
+call.
 
 ## Why it misleads
 The bus is ten to a hundred times slower than device memory, so the copies dominate the figure; the
@@ -137,9 +138,10 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     if r.BLOCKING not in step.roles:
         return False
     if source.language == "python":
-        arguments = positional(step.node)
-        return bool(arguments) and all(
-            source.devices.of(a, source.scopes.scope_of(step.node)) == "host" for a in arguments
+        scope = source.scopes.scope_of(step.node)
+        arrays = [a for a in positional(step.node) if a.kind != "number"]
+        return any(source.devices.of(a, scope) == "host" for a in arrays) and not (
+            _END_TO_END.search(source.intent(region)) or samples.means_first(source, region)
         )
     kernels = {
         re.sub(r"<.*", "", callee_text(s.node)) for s in region.steps if s.node.kind == "launch"

@@ -207,7 +207,7 @@ def _appends(region: Region, left: Step) -> bool:
     loops = region.inner_loops(left.site)[:1]
     steps = list(region.steps)
     reads = [i for i, s in enumerate(steps) if s.waits and region.inner_loops(s.site)[:1] == loops]
-    if not reads:
+    if not reads or left not in steps[reads[-1] :]:  # that one is in another branch
         return False
     after = [s for s in steps[reads[-1] :] if s.works]
     small = [s for s in after if s.node.kind == "call" and _SMALL.search(callee_text(s.node))]

@@ -2,7 +2,8 @@
 
 ## What it does
 Reports print, logging, progress-bar and file calls between the two readings: in every iteration of
-a loop that is measured as a whole, or between two readings that are close together.
+a loop that is measured as a whole, or between two readings that are close together. A checkpoint
+counts in the time of an epoch as well, where each epoch writes one.
 
 ## Why it misleads
 Writing takes host time in which no work is queued; a terminal can take milliseconds a line. What is
@@ -93,7 +94,15 @@ def check(source: SourceFile) -> Iterator[Report]:
             or (source.language == "cuda" and region.wraps_measurement)
         ):
             continue
-        if samples.means_first(source, region) or samples.is_program(source, region):
+        if samples.means_first(source, region):
+            continue
+        for saving in _saved(source, region) if source.evidence else ():
+            if id(saving) not in seen:
+                seen.add(id(saving))
+                name = last_segment(callee_text(saving))
+                message = MESSAGE.format(call=name, start=region.start.line)
+                yield Report(saving, message, related=((region.start, "measured from here"),))
+        if samples.is_program(source, region):
             continue
         if not any(s.works or s.roles & {r.BLOCKING, r.OPAQUE} for s in region.steps):
             continue
@@ -155,6 +164,52 @@ def _is_log(step: Step) -> bool:
         and not loops_around(step.node)
         and not samples.conditional(step.node, helper.node)
     )
+
+
+_FILES = re.compile(
+    r"(^|[._])(torch\.save|np\.savez?\w*|numpy\.savez?\w*|pickle\.dump|joblib\.dump|imwrite|savefig"
+    r"|save_(state|pretrained|model|ckpt|checkpoints?|weights|network|snapshot))$"
+)
+
+
+def _saved(source: SourceFile, region: Region) -> Iterator[Node]:
+    """Calls that write a file of the model in every epoch that is timed as a whole.
+
+    It takes seconds, as no line of text does. The time of a whole program holds them on purpose.
+    """
+    if source.language != "python" or not region.sample_loops:
+        return
+    low, high = region.start.end, region.end.start
+    for call in region.scope.nodes:
+        if call.kind != "call" or not low <= call.start <= call.end <= high:
+            continue
+        if _sometimes(call, region.start) or region.inner_loops(call):
+            continue
+        helper = source.scopes.called_function(call, region.scope)
+        if helper is None:
+            if _FILES.search(source.scopes.resolve(callee_text(call))):
+                yield call
+        elif any(
+            n.kind == "call"
+            and _FILES.search(source.scopes.resolve(callee_text(n)))
+            and not _sometimes(n, helper.node)
+            for n in helper.nodes
+        ):
+            yield call
+
+
+def _sometimes(node: Node, outside: Node) -> bool:
+    """Whether a condition keeps a call from some iterations: an interval, a better result."""
+    for parent in node.ancestors():
+        if parent.start <= outside.start and outside.end <= parent.end:
+            return False
+        if parent is outside:
+            return False
+        if parent.kind in ("if", "elif", "else", "except", "case", "cond") and not re.search(
+            r"rank|is_main|master|makedirs|exists", parent.children[0].text
+        ):
+            return True
+    return False
 
 
 def _shows_a_part(source: SourceFile, region: Region, step: Step) -> bool:

@@ -91,6 +91,9 @@ _TIME = frozenset(
         "meter",
     }
 )
+# What a consumer waits for: these tell where the name speaks of waiting.
+_SUPPLIES = frozenset({"buffer", "queue", "batch", "batches", "sample", "samples", "prefetch"})
+_WAITS = frozenset({"wait", "waits", "waiting", "waited", "stall", "starved", "starvation"})
 _NOT_DATA = frozenset(
     {
         "model",
@@ -174,7 +177,9 @@ def _metric(delta: Node) -> str:
             words = set(tokens_of(squeeze(name).strip("\"'[]"))) | set(
                 re.findall(r"[a-z]+", name.lower())
             )
-            if words & _DATA and words & _TIME and not words & _NOT_DATA:
+            about_data = words & _DATA and words & _TIME
+            supplied = words & _SUPPLIES and words & _WAITS
+            if (about_data or supplied) and not words & _NOT_DATA:
                 return squeeze(name).strip("\"'")
     return ""
 

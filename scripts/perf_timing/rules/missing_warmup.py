@@ -201,7 +201,9 @@ def _first(region: Region) -> Step | None:
 def _applies(source: SourceFile, region: Region) -> bool:
     if region.kind in ("timeit", "benchmark") or region.timer is not None or region.cumulative:
         return False
-    if not samples.is_benchmark(source, region) or samples.is_training(region):
+    if not samples.is_benchmark(source, region):
+        return False
+    if samples.is_training(region) and not samples.repeats_a_pass(region):
         return False
     if samples.unused(source, region.scope) or samples.never_used(source, region):
         return False

@@ -3,7 +3,8 @@
 ## What it does
 Reports flushes of the L2 cache, empty_cache, gc.collect, seeding and counter resets between the two
 readings or in a function that a benchmark helper times; in C++ the set-up of a library (a handle, a
-plan, a generator) in each iteration of what is measured.
+plan, a generator) in each iteration of what is measured; and copies on the device that give work in
+place its input back, from a buffer that nothing else in the loop uses.
 
 ## Why it misleads
 The flush writes hundreds of megabytes: it takes longer than most kernels and is billed to them. It
@@ -61,8 +62,15 @@ from perf_timing.lint import roles as r
 from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
+from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, target_key
+from perf_timing.lint.scopes import (
+    callee_text,
+    last_segment,
+    positional,
+    squeeze,
+    target_key,
+)
 
 CODE = "TIM208"
 LABEL = "SETUP-IN-TIMED"
@@ -81,6 +89,14 @@ LIBRARY = (
 LIBRARY_NOTE = (
     "Set the library up once before the opening reading; render-timing simple-event and raw-cuda"
     " measure what is left."
+)
+RESTORE = (
+    "{call}() gives `{to}` its content back inside the region that line {start} starts to measure;"
+    " the figure includes the copy"
+)
+RESTORE_NOTE = (
+    "Time each iteration by itself, with the copy before its opening reading, or subtract what the"
+    " copy takes alone; render-timing simple-event and raw-cuda measure what is left."
 )
 NOTE = (
     "Prepare before the opening reading, or let the benchmark helper flush; render-timing"
@@ -102,6 +118,7 @@ _CALL = re.compile(
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each preparation that is measured."""
     seen: set[int] = set()
+    yield from _restores(source, seen)
     if source.language == "cuda":
         yield from _libraries(source, seen)
         return
@@ -132,6 +149,63 @@ def check(source: SourceFile) -> Iterator[Report]:
                     node,
                     MESSAGE.format(call=last_segment(callee_text(node)), start=region.start.line),
                 )
+
+
+def _restores(source: SourceFile, seen: set[int]) -> Iterator[Report]:
+    """Copies on the device that give the measured work its input back, in every iteration."""
+    for region in source.regions.all:
+        if region.kind not in ("clock", "event") or region.carried or region.cumulative:
+            continue
+        if not samples.is_benchmark(source, region) or samples.is_training(region):
+            continue
+        if _MOVES.search(source.intent(region)) or samples.is_program(source, region):
+            continue
+        for step in region.steps:
+            buffers = _copied(source, step.node)
+            if not buffers or step.helpers or id(step.node) in seen:
+                continue
+            if _gives_back(region, step, *buffers):
+                seen.add(id(step.node))
+                call = last_segment(callee_text(step.node))
+                text = RESTORE.format(call=call, to=buffers[0], start=region.start.line)
+                related = ((region.start, "measured from here"),)
+                yield Report(step.node, text, note=RESTORE_NOTE, related=related)
+
+
+def _copied(source: SourceFile, call: Node) -> tuple[str, str] | None:
+    """(target, origin) of a copy of one buffer of the device to another, by their names."""
+    if call.kind != "call":
+        return None
+    given = [argument.text for argument in positional(call)]
+    if source.language == "cuda":
+        whole = len(given) > 3 and re.search("emcpy", callee_text(call)) is not None
+        names = given[:2] if whole and "DeviceToDevice" in call.text else []
+    else:
+        receiver, _, short = callee_text(call).rpartition(".")
+        names = [receiver, given[0]] if short == "copy_" and len(given) == 1 else []
+    plain = [name for name in map(squeeze, names) if re.fullmatch(r"[\w.]+(->\w+)*", name)]
+    return (plain[0], plain[1]) if len(plain) == 2 and plain[0] != plain[1] else None
+
+
+def _gives_back(region: Region, copy: Step, target: str, origin: str) -> bool:
+    """Whether a loop's work runs on a buffer that was filled from one which nothing else uses."""
+    loops = region.inner_loops(copy.site) or region.sample_loops
+    if not loops:
+        return False
+    others = [
+        s
+        for s in region.steps
+        if s.site is not copy.site and s.works and loops[0].start <= s.site.start < loops[0].end
+    ]
+    used = [s for s in others if _names(s.site, target) and s.position > copy.position]
+    return bool(used) and not any(_names(s.site, origin) for s in others)
+
+
+def _names(site: Node, buffer: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(buffer)}(?!\w)", site.text) is not None
+
+
+_MOVES = re.compile(r"cop(y|ies)|memcpy|transfer|end.?to.?end", re.IGNORECASE)
 
 
 def _libraries(source: SourceFile, seen: set[int]) -> Iterator[Report]:

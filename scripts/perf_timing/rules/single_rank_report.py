@@ -56,7 +56,12 @@ from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
 from perf_timing.lint import samples
-from perf_timing.lint.collectives import collective_steps, is_barrier, is_collective
+from perf_timing.lint.collectives import (
+    collective_steps,
+    is_barrier,
+    is_collective,
+    spread_steps,
+)
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -90,8 +95,14 @@ def check(source: SourceFile) -> Iterator[Report]:
     for region in source.regions.all:
         if region.kind not in ("clock", "event"):
             continue
-        timed = collective_steps(source, region) or _aligned_operation(source, region)
-        if not timed or samples.is_training(region) or _ends_together(region):
+        timed = (
+            collective_steps(source, region)
+            or _aligned_operation(source, region)
+            or spread_steps(source, region)
+        )
+        if not timed or _ends_together(region):
+            continue
+        if samples.is_training(region) and not samples.repeats_a_pass(region):
             continue
         if samples.is_program(source, region) or samples.passes_over_data(region):
             continue

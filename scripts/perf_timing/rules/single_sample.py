@@ -10,7 +10,8 @@ sample has no spread, so no reader can tell a difference from noise.
 
 ## Known problems
 Runs of whole trainings and of compile or load phases are left out, and so are functions that the
-file calls in a loop; passes over a data set, web pages and services, examples that save what they
+file calls in a loop, unless each iteration is of another size or variant;
+passes over a data set, web pages and services, examples that save what they
 made, engines that serve many requests at once, tests that assert on results and print a time beside
 them, "done in" lines of a program, and copies that are a stage beside that of the kernels are too.
 So are functions of C++ that add their times to what their callers know, phases of an application
@@ -69,7 +70,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from perf_timing.lint import roles as r
-from perf_timing.lint import samples
+from perf_timing.lint import samples, sweeps
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -95,8 +96,7 @@ def check(source: SourceFile) -> Iterator[Report]:
     for region in source.regions.all:
         if id(region.start) in seen or not _applies(source, region):
             continue
-        value = samples.fate(source, region)
-        if value.lists or value.sums or not (value.printed or value.returned):
+        if not _is_figure(source, region):
             continue
         work = id(samples.works(region)[0].site)
         if work in seen:
@@ -105,11 +105,32 @@ def check(source: SourceFile) -> Iterator[Report]:
         yield Report(region.start, MESSAGE.format(end=region.end.line))
 
 
+def _is_figure(source: SourceFile, region: Region) -> bool:
+    """Whether the time is shown as it is, or kept as the one of its configuration."""
+    value = samples.fate(source, region)
+    if value.sums:
+        return False
+    if value.lists:
+        scope = source.scopes.scope_of(region.delta)
+        applied = {a for name in value.lists for a in samples.reducers(source, name, scope)}
+        shown = {a for a in applied if _SHOWS.fullmatch(a)}
+        others = {a for a in applied - shown if not _NEUTRAL.fullmatch(a)}
+        return bool(region.sample_loops and shown) and not others
+    return bool(value.printed or value.returned)
+
+
+# What shows a list of times member by member, and what does nothing to them.
+_SHOWS = re.compile(
+    r"raw|plot|loglog|semilog[xy]|bar|scatter|DataFrame|to_csv|dumps?|savetxt", re.IGNORECASE
+)
+_NEUTRAL = re.compile(r"append|len|enumerate|zip|loop|list|array|asarray|print|indexed")
+
+
 def _applies(source: SourceFile, region: Region) -> bool:
     if (
         region.kind not in ("clock", "event")
         or region.timer is not None
-        or region.sample_loops
+        or (region.sample_loops and not sweeps.all_sweep(region.sample_loops))
         or region.cumulative
         or _restarted(region)
     ):
@@ -119,7 +140,9 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if any(_repeats(region, s) or _loops_inside(s.node, s.helpers) for s in steps):
         return False
-    if not samples.is_benchmark(source, region) or samples.is_training(region):
+    if not samples.is_benchmark(source, region):
+        return False
+    if samples.is_training(region) and not samples.repeats_a_pass(region):
         return False
     if samples.unused(source, region.scope) or samples.kept_running(source, region):
         return False
@@ -250,7 +273,8 @@ def _repeated(source: SourceFile, scope: Scope, depth: int) -> bool:
     if scope.node.kind == "lambda":
         return True  # it was made to be called by something else
     sites = source.scopes.call_sites(scope)
-    if any(loops_around(site) for site in sites):
+    around = [loop for site in sites for loop in loops_around(site)]
+    if not all(map(sweeps.is_sweep, around)):
         return True
     if len({site.text for site in sites}) < len(sites):
         return True  # the same call again and again: each prints its sample

@@ -2,7 +2,9 @@
 
 ## What it does
 Reports the opening reading of a region that times collectives and nothing else, where no barrier
-and no other collective stands between it and the work that each rank did before for itself.
+and no other collective stands between it and the work that each rank did before for itself; and of
+a region that times an imported operation of all ranks (ring attention and its like), where the
+whole file holds no barrier and no collective.
 
 ## Why it misleads
 A collective ends when the slowest rank has joined. A rank that comes early waits inside the region
@@ -54,7 +56,14 @@ dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
 
 from collections.abc import Iterator
 
-from perf_timing.lint.collectives import collective_steps, is_barrier, is_collective
+from perf_timing.lint import samples
+from perf_timing.lint.collectives import (
+    aligns,
+    collective_steps,
+    is_barrier,
+    is_collective,
+    spread_steps,
+)
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -82,15 +91,26 @@ def check(source: SourceFile) -> Iterator[Report]:
         if region.kind not in ("clock", "event") or id(region.start) in seen:
             continue
         timed = collective_steps(source, region)
-        if not timed or not _only(source, region, timed) or region.carried or region.timer:
+        if region.carried or region.timer:
             continue
-        apart = _apart(source, region)
+        if timed:
+            apart = _apart(source, region) if _only(source, region, timed) else None
+        else:
+            timed = spread_steps(source, region)
+            apart = region.start if _never_aligned(source, region, timed) else None
         if apart is None:
             continue
         seen.add(id(region.start))
         after = f" after the work on line {apart.line}" if apart is not region.start else ""
         message = MESSAGE.format(after=after, line=timed[0].site.line)
         yield Report(region.start, message, related=((timed[0].site, "the collective"),))
+
+
+def _never_aligned(source: SourceFile, region: Region, timed: list[Step]) -> bool:
+    """Whether a benchmark of an operation of all ranks has no barrier and no collective at all."""
+    if not timed or not samples.is_benchmark(source, region):
+        return False
+    return not samples.is_program(source, region) and not aligns(source)
 
 
 def _only(source: SourceFile, region: Region, timed: list[Step]) -> bool:

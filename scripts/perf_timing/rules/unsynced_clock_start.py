@@ -49,19 +49,20 @@ print((time.perf_counter() - t0) / 100)
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
-from perf_timing.lint import repairs, samples
+from perf_timing.lint import purpose, repairs, samples
 from perf_timing.lint import roles as r
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step, exclusive, pending
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import callee_text, loop_body, positional, squeeze
+from perf_timing.rules import host_clock_without_sync
 
 CODE = "TIM102"
 LABEL = "NOSYNC-START"
 DEFAULT = True
-BENCHMARK_ONLY = True
 SEVERITY = "warning"
 FIX = "unsafe"
 LANGUAGES = ("python", "cuda")
@@ -104,6 +105,8 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if source.language == "cuda" and source.waits_between(region, left, start):
             continue
+        if not (purpose.is_measuring(source, start) or id(region.report) in _unsynced_ends(source)):
+            continue  # the end of a stage of a product is fine: so is its start
         seen.add(id(start))
         message = MESSAGE.format(clock=callee_text(start), start=start.line, work=left.site.line)
         related = ((left.site, "work queued here"),)
@@ -120,6 +123,12 @@ def _is_small_beside(source: SourceFile, region: Region, left: Step) -> bool:
         return False
     mine = set().union(*(samples.identities(s) for s in samples.works(region)))
     return samples.is_long(source, region) and not samples.identities(left) & mine
+
+
+@lru_cache(maxsize=1)
+def _unsynced_ends(source: SourceFile) -> frozenset[int]:
+    """The closing readings that host-clock-without-sync reports."""
+    return frozenset(id(report.node) for report in host_clock_without_sync.check(source))
 
 
 def _meets_first(source: SourceFile, region: Region, left: Step) -> bool:

@@ -1,0 +1,118 @@
+"""Loops over configurations: each iteration measures something else, another size or variant.
+
+A benchmark goes through sizes, types or kernels and takes a time of each. Such a loop takes no
+samples: one time per iteration is one sample of each configuration. It is known by what it runs
+over (a list of sizes, a literal list, a product of options), by a counter that grows by a factor,
+or by buffers that are made anew in each iteration with a size that hangs on the counter. A loop
+over the batches of a data set, or over a plain number of repetitions, is none.
+"""
+
+import re
+from collections.abc import Sequence
+
+from perf_timing.lint import vocabulary as words
+from perf_timing.lint.facts import Node
+from perf_timing.lint.scopes import (
+    callee_text,
+    last_segment,
+    loop_body,
+    positional,
+    squeeze,
+    target_key,
+)
+
+_CONFIGURATIONS = re.compile(
+    r"(sizes?|shapes?|dims|dimensions|lens|lengths|configs?|configurations|cases|kernels|algos?"
+    r"|algorithms|methods|backends|impls|implementations|variants|dtypes|modes|levels|params"
+    r"|resolutions|seq_?lens|functions|funcs|fns|operators|ops|problems|options|combinations"
+    r"|batches_per_\w+|num_\w+s|n_\w+s|[NMK]s)$",
+    re.IGNORECASE,
+)
+_PRODUCT = re.compile(r"(^|\.)(product|combinations|permutations)\(")
+# What a C++ loop over sizes does to its counter: n *= 2, n <<= 1, n = n * 2.
+_GROWS = re.compile(r"\b(\w+)\s*(\*=|<<=|>>=|/=)|\b(\w+)\s*=\s*\3\s*(\*|<<)")
+_POWER = re.compile(r"\b(1|2|10)(L|UL|ULL|u)?\s*(<<|\*\*)\s*\(?\s*(\w+)")
+_MAKES = re.compile(
+    r"malloc|Malloc|alloc_|new_\w+|device_array|RandomState|make_\w+", re.IGNORECASE
+)
+
+
+def all_sweep(loops: Sequence[Node]) -> bool:
+    """Whether there are loops, and each of them goes through configurations."""
+    return bool(loops) and all(map(is_sweep, loops))
+
+
+def is_sweep(loop: Node) -> bool:
+    """Whether each iteration of a loop measures another configuration."""
+    body = loop_body(loop)
+    if body is None or loop.kind == "comp":
+        return False
+    if loop.kind == "while":
+        return _grows(loop, body)
+    if loop.tree.language == "cuda":
+        return _is_cpp_sweep(loop, body)
+    return len(loop.children) > 2 and _is_python_sweep(loop, body)
+
+
+def _is_python_sweep(loop: Node, body: Node) -> bool:
+    counters = {n.text for n in loop.children[0].walk() if n.kind == "name"}
+    listed = loop.children[1]
+    if not any(n.kind == "name" and n.text in counters for n in body.walk()):
+        return False
+    if listed.kind == "call" and callee_text(listed) in ("enumerate", "tqdm", "sorted", "zip"):
+        listed = (positional(listed) or [listed])[0]
+    text = squeeze(listed.text)
+    if listed.kind in ("list", "tuple") and len(listed.children) > 1:
+        return True
+    if _CONFIGURATIONS.search(text) or _PRODUCT.search(text):
+        return True
+    return (
+        listed.kind == "call"
+        and last_segment(text.partition("(")[0]) == "range"
+        and (_sizes_by(counters, body))
+    )
+
+
+def _sizes_by(counters: set[str], body: Node) -> bool:
+    """Whether buffers are made with a size that hangs on the counters of a loop."""
+    known = set(counters)
+    for statement in body.children:
+        if statement.kind == "assign" and _mentions(statement.children[-1], known):
+            value = statement.children[-1]
+            if any(_makes_buffer(n) and _mentions(n, known) for n in value.walk()):
+                return True
+            if value.kind != "subscript":  # one member of the data: x = batches[i]
+                known.add(target_key(statement.children[0]))
+    return False
+
+
+def _makes_buffer(node: Node) -> bool:
+    if node.kind != "call":
+        return False
+    short = last_segment(callee_text(node))
+    return words.FACTORY.match(short) is not None or _MAKES.search(short) is not None
+
+
+def _mentions(node: Node, names: set[str]) -> bool:
+    return any(n.kind == "name" and n.text in names for n in node.walk())
+
+
+def _is_cpp_sweep(loop: Node, body: Node) -> bool:
+    head = loop.tree.text[loop.start : body.start]
+    ranged = re.match(r"for\s*\((?:[^;]*[\s&*])?\w+\s*:\s*([^;]+)\)\s*$", head.strip())
+    if ranged is not None:
+        listed = squeeze(ranged[1])
+        return listed.startswith("{") or bool(_CONFIGURATIONS.search(listed))
+    step = head.rpartition(";")[2]
+    if _GROWS.search(step):
+        return True
+    begins = re.search(r"\b(\w+)\s*=\s*[^;]*;", head)
+    powers = {found[3] for found in _POWER.findall(body.text)}
+    return begins is not None and begins[1] in powers
+
+
+def _grows(loop: Node, body: Node) -> bool:
+    """Whether a while loop goes on with a larger size: n *= 2 at its end."""
+    names = {n.text for n in loop.children[0].walk() if n.kind == "name"}
+    found = (match[1] or match[3] for match in _GROWS.finditer(body.text))
+    return bool(names & set(found))
