@@ -194,7 +194,7 @@ def _left_before(source: SourceFile, region: Region) -> Step | None:
     steps = [
         s
         for s in source.flow.steps(region.scope)
-        if (not s.roles & {r.ALLOC, r.ARITHMETIC} or s.waits)
+        if (r.ARITHMETIC not in s.roles or s.waits)
         and not exclusive(s.site, region.start)
         and not source.flow.captured(s)
     ]
