@@ -1001,6 +1001,12 @@ class Roles:
             return {READ}
         if words.COPY_TO_HOST.search(short):
             return {BLOCKING, COPY}
+        if self._is_submitted(node, callee, short):
+            return {WORK}
+        if short == "finalize" and "->*" in self.scopes.tree.text and re.search(r"\.|->", callee):
+            return {WAIT}  # a context of CUDASTF, whose tasks it waits for
+        if short == "get_time_ms" and base_name(callee) in self._queues:
+            return {WAIT}  # an executor of MatX, which waits for its own events
         return set() if words.CPP_HOUSEKEEPING.match(short) else self._foreign(node, callee)
 
     def _library(self, node: Node, callee: str, short: str) -> set[str] | None:
@@ -1044,6 +1050,26 @@ class Roles:
             and self.scopes.scope_of(call) is scope
             for call in self.scopes.calls
         )
+
+    def _is_submitted(self, node: Node, callee: str, short: str) -> bool:
+        """Whether a method queues work by what it is given: run(stream), (c = a + b).run().
+
+        Or by what follows it, as a task of CUDASTF: ctx.launch(...)->*[=] __device__ ...
+        """
+        if not re.search(r"\.|->", callee):
+            return False
+        if words.CPP_TASK.match(short):
+            return self.scopes.tree.text[node.end : node.end + 8].lstrip().startswith("->*")
+        if not words.CPP_SUBMITS.match(short):
+            return False
+        if re.match(r"\([^=]*[^=<>!]=[^=].*\)\.run$", callee, re.DOTALL) and not positional(node):
+            return "matx" in self.scopes.tree.text
+        return any(base_name(a.text.lstrip("&*")) in self._queues for a in positional(node))
+
+    @cached_property
+    def _queues(self) -> frozenset[str]:
+        """Variables of a C++ file that are declared as streams, or as executors on the device."""
+        return frozenset(words.CPP_QUEUE.findall(self.scopes.tree.text))
 
     def _host_memory(self, node: Node) -> set[str]:
         """What a function of the host does to memory: that of the device it can reach, too."""

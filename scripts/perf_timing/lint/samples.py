@@ -49,6 +49,7 @@ SPREAD = re.compile(
     r"(^|[._])(std|stdev|pstdev|var|variance|max|amax|iqr|sem|describe|hist|histogram|boxplot|plot"
     r"|max_element|minmax_element|ecdf|skew|DataFrame|Series|to_csv|dump|dumps|savetxt|save)$"
 )
+_MEANS = re.compile(r"mean|fmean|average|avg|nanmean")
 MEAN = re.compile(r"(^|[._])(mean|fmean|average|avg|nanmean|sum|accumulate|reduce)$")
 
 # What a file speaks of whose kernels are compiled when they are first called.
@@ -350,6 +351,8 @@ def _applied(use: Node, name: str) -> set[str]:
                 found |= set() if found else {"raw"}
             elif child is call_args(parent) or child.kind == "comp" or child is parent.children[0]:
                 found.add(short)
+                if _MEANS.fullmatch(short) and not re.search(r"axis|dim", parent.text):
+                    break  # what is done from here on is done to the mean
         elif parent.kind == "subscript" and child is parent.children[0]:
             index = parent.text[child.end - parent.start :]
             if re.match(r"\[\s*-?[\w.]+\s*:", index):

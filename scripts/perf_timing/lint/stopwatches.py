@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from perf_timing.lint import vocabulary
 from perf_timing.lint.facts import Node
 from perf_timing.lint.scopes import (
     Scope,
@@ -224,6 +225,8 @@ def _is_watch(scopes: Scopes, call: _Call) -> bool:
     name = last_segment(callee_text(call.node))
     if _NO_WATCH.search(name) or _NO_WATCH.search(subject_type.replace("EventTimer", "")):
         return False
+    if scopes.language == "cuda" and call.subject in _queues(scopes.tree.text):
+        return False  # an executor that times itself does so with events, and waits for them
     words = {*_WORDS.findall(_JOINED.sub(r"\1_\2", name)), *_WORDS.findall(subject_type)}
     if call.method or re.search(r"timer|watch", call.subject, re.IGNORECASE):
         words |= set(_WORDS.findall(call.subject))
@@ -239,6 +242,12 @@ def _declared(scopes: Scopes, call: _Call) -> str:
     found = _declarations(scopes.tree.text).get(call.subject, [])
     before = [name for offset, name in found if offset < call.node.end]
     return before[-1] if before else (found[0][1] if found else "")
+
+
+@lru_cache(maxsize=8)
+def _queues(text: str) -> frozenset[str]:
+    """Names that a C++ text declares as streams or executors."""
+    return frozenset(vocabulary.CPP_QUEUE.findall(text))
 
 
 @lru_cache(maxsize=8)

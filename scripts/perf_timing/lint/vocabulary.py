@@ -103,7 +103,7 @@ WAIT_NAME = re.compile(
 )
 NO_WAIT_NAME = re.compile(
     r"async(?!hronous_wait)|wait_stream$|wait_event$|^set_sync|sync_?batch|no_sync|^sync_dist"
-    r"|syncwarp|syncthreads|syncbn|sync_debug|should_sync|needs_sync|is_sync|sync_grad|_cpu_sync$"
+    r"|syncwarp|syncthreads|syncbn|sync_debug|should_sync|needs_sync|is_sync|sync_grad|grad(ient)?s?_sync$|_cpu_sync$"
     r"|InitializeSync",
     re.IGNORECASE,
 )
@@ -346,6 +346,14 @@ CPP_HOUSEKEEPING = re.compile(
 CPP_RUNTIME = re.compile(r"<<<|\b(cuda|hip|cu|cublas|cudnn|nccl|nvrtc)[A-Z]\w+\s*\(|Kernel\w*\(")
 # What an argument asks a buffer for instead of passing it on.
 CPP_ABOUT = re.compile(r"(\.|->)(sizes?|shape|dims?|dtype|scalar_type|numel|strides?|nbytes)\(\)$")
+# Methods that queue work where they are given a stream or an executor, and how those are declared.
+CPP_SUBMITS = re.compile(r"^(run|launch|execute|enqueue|forward|infer)$")
+CPP_QUEUE = re.compile(
+    r"\b(?:cudaStream_t|hipStream_t|CUstream|(?:\w+::)*(?:cudaExecutor|stream_ref|cuda_stream\w*))"
+    r"\s*[&*]?\s*(\w+)"
+)
+# Methods of CUDASTF that return a task, whose body follows behind ->*.
+CPP_TASK = re.compile(r"^(launch|parallel_for|task|cuda_kernel|cuda_kernel_chain)$")
 CPP_WAITS = frozenset(
     "DeviceSynchronize StreamSynchronize EventSynchronize ThreadSynchronize CtxSynchronize Free"
     " DeviceReset StreamSynchronize_ptsz HostSynchronize MemPrefetchSynchronize".split()

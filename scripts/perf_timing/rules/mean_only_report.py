@@ -1,8 +1,9 @@
 """Samples are collected, but only their mean is reported.
 
 ## What it does
-Reports the mean of samples (a list of times, or times that are summed) where the file uses no other
-statistic of them: no median, minimum, percentile or spread, and does not hand the samples on.
+Reports the mean of samples (a list of times, or times that are summed, by the function that takes
+them or by one that gets them from it) where the file uses no other statistic of them: no median,
+minimum, percentile or spread, and does not hand the samples on.
 
 ## Why it misleads
 One slow sample moves the mean by more than the differences that people look for, and the mean alone
@@ -110,29 +111,19 @@ def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each mean that is all that is reported of some samples."""
     seen: set[int] = set()
     for region in source.regions.all:
-        if region.kind not in ("clock", "event") or not samples.works(region) or region.carried:
+        if not samples.works(region) or region.carried:
             continue
-        value = samples.fate(source, region)
-        logged = source.language == "python" and (samples.of_epochs(region) or value.sums)
-        if logged and samples.is_training(region) and not _is_benchmark(source, region, value):
-            continue  # the log of a training
-        scope = source.scopes.scope_of(region.delta)
-        if _spread_beside(source, value, scope):
-            continue
-        found = [(name, _mean_of_list(source, name, scope)) for name in sorted(value.lists)]
-        if region.sample_loops or _in_loop(region):
-            found += [
-                (name, _mean_of_sum(source, region, name, scope)) for name in sorted(value.sums)
-            ]
-            if _printed_inside(region, value):
-                continue
+        found = [*_here(source, region), *_in_callers(source, region)]
         for name, node in found:
-            if _RATE.search(name) or (node is not None and _running(region, node)):
+            if _RATE.search(name) or _running(region, node):
                 continue  # mean-of-rates judges these; a running mean is a display
-            if node is not None and node.line not in seen:
+            if node.line not in seen:
                 seen.add(node.line)
-                told = _is_told(source, node) if name in value.sums else not value.printed
-                yield Report(node, MESSAGE.format(name=name), anywhere=told)
+                value = samples.fate(source, region)
+                listed = name in value.lists and not value.printed
+                yield Report(
+                    node, MESSAGE.format(name=name), anywhere=listed or _is_told(source, node)
+                )
 
 
 _FIGURES = re.compile(r"latenc|throughput|inference[ _-]?time|(?<![a-z])fps(?![a-z])|speed", re.I)
@@ -142,6 +133,97 @@ def _is_told(source: SourceFile, mean: Node) -> bool:
     """Whether the text that shows a mean calls it a figure of speed, whatever the file is for."""
     shown = source.statement(mean).text[:400]
     return any(_FIGURES.search(text) for text in re.findall(r"\"[^\"]*\"|'[^']*'", shown))
+
+
+def _here(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
+    """Means of what the function itself collects of a region: (name of the samples, mean)."""
+    if region.kind not in ("clock", "event"):
+        return
+    value = samples.fate(source, region)
+    logged = source.language == "python" and (samples.of_epochs(region) or value.sums)
+    if logged and samples.is_training(region) and not _is_benchmark(source, region, value):
+        return  # the log of a training
+    scope = source.scopes.scope_of(region.delta)
+    if _spread_beside(source, value, scope):
+        return
+    found = [(name, _mean_of_list(source, name, scope)) for name in sorted(value.lists)]
+    if region.sample_loops or _in_loop(region):
+        sums = sorted(value.sums)
+        loops = loops_around(region.delta)
+        after = loops[0].end if loops else region.delta.end
+        found += [(name, _mean_of_sum(source, after, name, scope)) for name in sums]
+        if _printed_inside(region, value):
+            return
+    yield from ((name, node) for name, node in found if node is not None)
+
+
+def _in_callers(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
+    """Means of the times that a function returns and its callers add up: total += measure(x)."""
+    value = samples.fate(source, region)
+    if source.language != "python" or samples.is_training(region) or value.printed:
+        return
+    scope = region.scope if region.scope.name else source.scopes.scope_of(region.delta)
+    times = value.names | value.sums
+    for index in sorted(_returned_at(source, scope, region, times)):
+        for site in source.scopes.call_sites(scope):
+            where = source.scopes.scope_of(site)
+            loops = loops_around(site)
+            total, kept = _added_to(source, site, index, where) if loops else ("", "")
+            shown = not total or any(
+                loops[0].start <= n.start < loops[0].end and _prints(n, {total, kept})
+                for n in where.nodes
+            )
+            node = None if shown else _mean_of_sum(source, loops[0].end, total, where)
+            if node is not None:
+                yield total, node
+
+
+def _returned_at(source: SourceFile, scope: Scope, region: Region, times: set[str]) -> set[int]:
+    """At which places of what a function returns a time stands; -1: it is all of it."""
+    found = set()
+    for node in scope.nodes:
+        value = node.children[0] if node.kind == "return" and node.children else None
+        if value is None:
+            continue
+        parts = value.children if value.kind == "tuple" else [value]
+        for index, part in enumerate(parts):
+            inside = {n.text for n in part.walk() if n.kind == "name"}
+            whole = part.kind in ("name", "binary") and bool(inside & times)
+            if whole or part.start <= region.delta.start < region.delta.end <= part.end:
+                found.add(index if value.kind == "tuple" else -1)
+    return found
+
+
+def _added_to(source: SourceFile, site: Node, index: int, scope: Scope) -> tuple[str, str]:
+    """The sum that what a call returns is added to, and the variable that holds it in between."""
+    parent = site.parent
+    if parent is None:
+        return "", ""
+    if parent.kind == "augassign" and index < 0 and samples.operator(parent)[:1] == "+":
+        return target_key(parent.children[0]), ""
+    if parent.kind != "assign" or parent.children[-1] is not site:
+        return "", ""
+    target = parent.children[0]
+    if index >= 0:
+        if target.kind != "tuple" or index >= len(target.children):
+            return "", ""
+        target = target.children[index]
+    loop, name = loops_around(site)[0], target_key(target)
+    for use in source.uses(name, scope):
+        added = use.parent
+        if added is None or added.kind != "augassign" or not site.end < use.start < loop.end:
+            continue
+        if added.children[-1] is use and samples.operator(added)[:1] == "+":
+            return target_key(added.children[0]), name
+    return "", ""
+
+
+def _prints(call: Node, times: set[str]) -> bool:
+    """Whether a call in the loop writes the times one by one, or the sum so far."""
+    if call.kind != "call" or not samples.OUTPUT.match(last_segment(callee_text(call))):
+        return False
+    names = (n.text for n in call.walk() if n.kind == "name")
+    return any(name in times or re.search(r"time|elapsed|laten", name) for name in names)
 
 
 def _is_benchmark(source: SourceFile, region: Region, value: samples.Fate) -> bool:
@@ -237,6 +319,8 @@ def _mean_of_list(source: SourceFile, name: str, scope: Scope) -> Node | None:
     }
     if applied - allowed or ("loop" in applied and "sum" not in applied and "mean" not in applied):
         return None
+    if _kept_each(source, name, scope):
+        return None
     for around in scope.enclosing():
         for node in around.nodes:
             if (
@@ -250,6 +334,17 @@ def _mean_of_list(source: SourceFile, name: str, scope: Scope) -> Node | None:
             ):
                 return node
     return None
+
+
+def _kept_each(source: SourceFile, name: str, scope: Scope) -> bool:
+    """Whether each sample becomes a record of its own: [{"time": t} for t in times]."""
+    for use in source.uses(name, scope):
+        for parent in use.ancestors():
+            if parent.kind == "comp":
+                return parent.children[0].kind == "dict"
+            if parent.kind in ("block", "module"):
+                break
+    return False
 
 
 def _is_mean(node: Node) -> bool:
@@ -279,10 +374,8 @@ def _mentions(node: Node, name: str) -> bool:
     return squeeze(callee_text(node)).startswith(name + ".")
 
 
-def _mean_of_sum(source: SourceFile, region: Region, name: str, scope: Scope) -> Node | None:
-    """The division of a sum of samples by their number."""
-    loops = loops_around(region.delta)
-    after = loops[0].end if loops else region.delta.end
+def _mean_of_sum(source: SourceFile, after: int, name: str, scope: Scope) -> Node | None:
+    """The division of a sum of samples by their number, behind the loop that adds them up."""
     for node in scope.nodes:
         if (
             (
