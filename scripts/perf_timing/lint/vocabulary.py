@@ -227,7 +227,7 @@ HOST_MODULES = frozenset(
     " scipy statistics contextlib typing warnings traceback inspect gc tempfile"
     " transformers_utils"
     " torchvision.io tokenizers sentencepiece tiktoken uuid signal multiprocessing wandb gzip"
-    " zipfile urllib pynvml click rich tabulate".split()
+    " zipfile urllib pynvml click rich tabulate imageio soundfile h5py skimage moviepy".split()
 )
 HOST_CALLS = frozenset(
     "print len range enumerate zip list dict set tuple str repr sorted min max sum abs round any"
