@@ -2,7 +2,8 @@
 
 ## What it does
 Reports the opening reading of a host clock where device work was queued before it and nothing
-waited for that work.
+waited for that work; that of a training step, whose time is read behind a wait at every n-th step
+only, whatever the file is for.
 
 ## Why it misleads
 The tail of the warm-up (or of the variant measured before) runs inside the window: the first figure
@@ -53,6 +54,7 @@ from functools import lru_cache
 
 from perf_timing.lint import purpose, repairs, samples
 from perf_timing.lint import roles as r
+from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step, exclusive, pending
@@ -78,6 +80,12 @@ def check(source: SourceFile) -> Iterator[Report]:
     regions = [g for g in source.regions.all if g.kind == "clock" and not g.cumulative]
     ends = {id(region.end) for region in regions}
     seen: set[int] = set()
+    for region, work in _backlogs(source):
+        seen.add(id(region.start))
+        message = MESSAGE.format(
+            clock=callee_text(region.start), start=region.start.line, work=work.site.line
+        )
+        yield Report(region.start, message, related=((work.site, "work queued here"),))
     for region in regions:
         start = region.start
         if (
@@ -171,6 +179,34 @@ def _outlasted(source: SourceFile, region: Region, left: Step) -> bool:
         for other in source.regions.all
         if other.kind == "clock" and other.scope is region.scope and other is not region
     )
+
+
+def _backlogs(source: SourceFile) -> Iterator[tuple[Region, Step]]:
+    """Times of single training steps that are read, behind a wait, at every n-th step only.
+
+    The steps between wait for nothing: all that the host was ahead is in the figure.
+    """
+    for training in training_loops.step_loops(source):
+        always = [s for s in training.steps if not _seldom(s.site, training.loop)]
+        left = pending(always)
+        if left is None or any(s.waits for s in always):
+            continue
+        for region in training_loops.parts(source, training):
+            plain = region.kind == "clock" and not (region.carried or region.cumulative)
+            often = not _seldom(region.start, training.loop)
+            waited = any(s.waits for s in region.steps)
+            if plain and waited and often and _seldom(region.end, training.loop):
+                yield region, left
+
+
+def _seldom(node: Node, loop: Node) -> bool:
+    """Whether a condition keeps a place from most steps; that the rank is the first does not."""
+    return samples.rare(node, loop, _on_one_rank)
+
+
+def _on_one_rank(branch: Node) -> bool:
+    condition = branch.children[0].text if branch.kind == "if" else ""
+    return "%" not in condition and bool(re.search(r"rank|main_process|master", condition))
 
 
 def _leaves(site: Node, start: Node) -> bool:
