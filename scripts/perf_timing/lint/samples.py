@@ -1040,6 +1040,14 @@ def _wraps_watch(source: SourceFile, region: Region) -> bool:
     )
 
 
+def _is_one_launch(source: SourceFile, region: Region) -> bool:
+    """Whether a method of C++ records events around a launch, and prints what they say at once."""
+    launched = any(s.node.kind == "launch" and not s.helpers for s in region.steps)
+    shown = fate(source, region).printed
+    calls = {last_segment(callee_text(n)) if n.kind == "call" else "cout" for n in shown}
+    return region.kind == "event" and launched and calls <= {"printf", "cout"}
+
+
 @remembered
 def is_benchmark(source: SourceFile, region: Region) -> bool:
     """Whether a region measures for the sake of the figure: not a timer inside a product's code."""
@@ -1056,8 +1064,14 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
     scopes = [s for s in region.scope.enclosing() if s.node.kind == "function"]
     if not scopes:
         return True
-    if source.language == "cuda" and not scopes[-1].class_name and fate(source, region).printed:
-        return True  # products do not print times to the terminal from a plain function
+    if (
+        source.language == "cuda"
+        and fate(source, region).printed
+        and (not scopes[-1].class_name or _is_one_launch(source, region))
+    ):
+        # Products do not print times to the terminal from a plain function, nor do their methods
+        # record events around a launch for that.
+        return True
     if any(s.class_name for s in scopes):
         names = " ".join([*(s.class_name for s in scopes), *(s.short_name for s in scopes)])
         stem = re.split(r"[\\/]", source.unit.path)[-1].partition(".")[0]
@@ -1184,6 +1198,10 @@ def never_used(source: SourceFile, region: Region) -> bool:
     return bool(name and declared and not later and not shown)
 
 
+# A copy of which the rate is told is measured for its own sake.
+_BANDWIDTH = re.compile(r"(?<![a-z])[KMG]i?B(yte)?s?[ _]*(/|per)[ _]*s|bandwidth", re.IGNORECASE)
+
+
 @remembered
 def is_copy_stage(source: SourceFile, region: Region) -> bool:
     """Whether a stage of a C++ program, told apart from that of its kernels, only copies.
@@ -1191,6 +1209,8 @@ def is_copy_stage(source: SourceFile, region: Region) -> bool:
     What is to be said about such a breakdown of one run is said at the kernels.
     """
     if source.language != "cuda" or region.sample_loops or not _only_copies(region):
+        return False
+    if _BANDWIDTH.search(source.intent(region)):
         return False
     return any(
         other.scope is region.scope

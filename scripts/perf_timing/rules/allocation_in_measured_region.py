@@ -2,7 +2,8 @@
 
 ## What it does
 Reports allocations (torch.empty, zeros, clone, cudaMalloc and their like) between the two readings,
-or in a function that a benchmark helper times, where the region also does other work.
+or in a function that a benchmark helper times, where the region also does other work. In Python the
+copy of an input counts as well that stands in the one call of a sample, as in model(x.cuda()).
 
 ## Why it misleads
 The allocator, the fill kernel or, for clone(), a copy of all the data is billed to the work that
@@ -12,7 +13,8 @@ the figure is about. cudaMalloc and cudaFree also wait for the device.
 Where the output buffer is part of what is compared (an API that returns a new tensor), the report
 can be suppressed with that reason. A constant that an operator takes where it is made, and zeros of
 an accumulator of atomics, are part of what a timed function computes. Model code and training steps
-are not reported, nor is a copy of what the iteration before has brought. Nor is a figure beside
+are not reported, nor is a copy of what the iteration before has brought, nor one that is part of a
+figure from end to end by its name. Nor is a figure beside
 which another one leaves the allocation out: it is the total. In C++ one report stands for three and
 more allocations of a block.
 
@@ -67,8 +69,8 @@ print(start.elapsed_time(end) / 100)
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import purpose, samples
 from perf_timing.lint import roles as r
-from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
@@ -111,7 +113,11 @@ def check(source: SourceFile) -> Iterator[Report]:
         found = [
             step
             for step in region.steps
-            if r.ALLOC in step.roles and id(step.node) not in seen and _counts(source, region, step)
+            if id(step.node) not in seen
+            and (
+                (r.ALLOC in step.roles and _counts(source, region, step))
+                or _uploads_input(source, region, step)
+            )
         ]
         seen |= {id(step.node) for step in found}
         for step, others in _grouped(source, found):
@@ -136,7 +142,7 @@ _MANY = 3
 
 def _report(region: Region, step: Step, others: list[Step]) -> Report:
     call, line = last_segment(callee_text(step.node)), region.start.line
-    copies = call in ("clone", "deepcopy", "new_tensor")
+    copies = call in ("clone", "deepcopy", "new_tensor", "to", "cuda")
     message = (COPIES if copies else MESSAGE).format(call=call, start=line)
     if others:
         message = SEVERAL.format(call=call, more=len(others), start=line)
@@ -188,6 +194,29 @@ def _is_result(source: SourceFile, step: Step) -> bool:
     return any(re.search(rf"\b{re.escape(name)}\b", returned) for name in names)
 
 
+def _uploads_input(source: SourceFile, region: Region, step: Step) -> bool:
+    """Whether each sample of a model copies its input to the device, in the call that is measured.
+
+    model(x.cuda()) between the readings of a sample: that of a benchmark, and no pass over a data
+    set, whose copies belong to what is measured.
+    """
+    if r.UPLOAD not in step.roles or step.helpers or step.node.kind != "call":
+        return False
+    if source.language != "python" or region.kind == "harness" or not region.sample_loops:
+        return False
+    if region.inner_loops(step.site) or not purpose.is_measuring(source, step.node):
+        return False
+    if _WHOLE.search(source.intent(region)):
+        return False
+    outer = next((p for p in step.node.ancestors() if p.kind == "call"), None)
+    works = [s for s in region.steps if s.works]
+    return outer is not None and any(s.node is outer for s in works) and len(works) == 1
+
+
+_WHOLE = re.compile(
+    r"e2e|end[ _]?(to|2)[ _]?end|total|full|whole|pipeline|transfer|copy|upload|h2d|io(?![a-z])",
+    re.IGNORECASE,
+)
 _CONSTANT = re.compile(r"^(ones|zeros|full|eye)(_like)?$")
 
 

@@ -10,7 +10,9 @@ Writing takes host time in which no work is queued; a terminal can take millisec
 printed is often a tensor, so that the host waits as well.
 
 ## Known problems
-Output on every n-th iteration only, or behind a verbosity flag, is not reported.
+Output on every n-th iteration only, or behind a verbosity flag, is not reported; the text of a token
+is, where one is written whenever there is one. Where a file is not there to measure, output in a loop
+counts whose time is shown as a rate of tokens or images, as throughput or as latency.
 
 ## Example
 ```python
@@ -117,8 +119,25 @@ def check(source: SourceFile) -> Iterator[Report]:
                     step.site,
                     MESSAGE.format(call=call, start=region.start.line),
                     related=((region.start, "measured from here"),),
-                    anywhere=call == "export_chrome_trace",  # it is there to measure
+                    anywhere=call == "export_chrome_trace"  # it is there to measure
+                    or _tells_speed(source, region, step),
                 )
+
+
+_SPEED = re.compile(
+    r"(token|tok|sample|image|frame|sentence|request)s?[ _]*(/|per[ _])[ _]*(s|sec|second)(?![a-z])"
+    r"|throughput|latenc",
+    re.IGNORECASE,
+)
+
+
+def _tells_speed(source: SourceFile, region: Region, step: Step) -> bool:
+    """Whether a loop that writes is told as a speed, in a file that is there for something else."""
+    if not region.inner_loops(step.site) or samples.is_training(region):
+        return False
+    shown = samples.fate(source, region).printed
+    texts = " ".join(n.text[:400] for n in shown) + source.intent(region)
+    return bool(_SPEED.search(texts))
 
 
 def _counts(source: SourceFile, region: Region, step: Step) -> bool:
@@ -252,16 +271,15 @@ def _for_debugging(node: Node) -> bool:
 def _at_times(node: Node, loop: Node) -> bool:
     """Whether a condition keeps the write from some iterations.
 
-    `if stream:` around the text of a token is a way of working: all iterations write, or none.
+    `if stream:` around the text of a token is a way of working: all iterations write, or none. So
+    is a condition that only asks whether there is a text: `if text:`, `if "?" not in text:`.
     """
     streams = next(
         (
             parent
             for parent in node.ancestors()
             if parent.kind == "if"
-            and re.fullmatch(
-                r"\(?\s*([\w.]+\.)?stream(ing|_output)?\s*\)?", parent.children[0].text
-            )
+            and (_STREAMS.fullmatch(parent.children[0].text) or _asks_for_text(parent, node))
         ),
         None,
     )
@@ -269,3 +287,16 @@ def _at_times(node: Node, loop: Node) -> bool:
     if inside and streams is not None and len(streams.children) == 2:
         return samples.conditional(node, streams) or samples.conditional(streams, loop)
     return samples.conditional(node, loop)
+
+
+_STREAMS = re.compile(r"\(?\s*([\w.]+\.)?stream(ing|_output)?\s*\)?")
+_TEXT = re.compile(r"(?:[\"'][^\"']*[\"']\s+not\s+in\s+)?(\w+)(?:\s*!=\s*(?:\"\"|''))?")
+
+
+def _asks_for_text(branch: Node, write: Node) -> bool:
+    """Whether a branch is taken where there is a text, which a call that streams then writes."""
+    asked = _TEXT.fullmatch(branch.children[0].text.strip("() "))
+    streams = re.search(r"end\s*=|\.write\(", write.text)
+    return bool(asked and streams) and any(
+        n.kind == "name" and n.text == asked[1] for n in write.walk() if asked
+    )

@@ -2,7 +2,7 @@
 
 ## What it does
 Reports the opening reading of a measurement that executes its work once and whose one time is
-printed or returned.
+printed or returned, and one of a loop of whose samples only one is read, as in times[1].
 
 ## Why it misleads
 Clocks change, other processes run, the allocator grows: two runs differ by several per cent. One
@@ -13,7 +13,8 @@ Runs of whole trainings and of compile or load phases are left out, and so are f
 file calls in a loop, unless each iteration is of another size or variant;
 passes over a data set, web pages and services, examples that save what they
 made, engines that serve many requests at once, tests that assert on results and print a time beside
-them, "done in" lines of a program, and copies that are a stage beside that of the kernels are too.
+them, "done in" lines of a program, and copies that are a stage beside that of the kernels, without a rate
+of their own, are too.
 So are functions of C++ that add their times to what their callers know, phases of an application
 that a macro such as DEBUG_TIME switches on, launches whose time tells how often to repeat, what is
 timed with its copies in and out around a figure of the kernels, and what `%time` of a notebook
@@ -75,7 +76,7 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import Scope, callee_text, loop_body, loops_around
+from perf_timing.lint.scopes import Scope, callee_text, loop_body, loops_around, squeeze
 
 CODE = "TIM304"
 LABEL = "SINGLE-RUN"
@@ -110,6 +111,8 @@ def _is_figure(source: SourceFile, region: Region) -> bool:
     value = samples.fate(source, region)
     if value.sums:
         return False
+    if value.lists and _reads_one(source, region):
+        return True
     if value.lists:
         scope = source.scopes.scope_of(region.delta)
         applied = {a for name in value.lists for a in samples.reducers(source, name, scope)}
@@ -126,11 +129,39 @@ _SHOWS = re.compile(
 _NEUTRAL = re.compile(r"append|len|enumerate|zip|loop|list|array|asarray|print|indexed")
 
 
+def _counts_as_one(source: SourceFile, region: Region) -> bool:
+    """Whether each iteration is of another configuration, or only one sample of all is read."""
+    return sweeps.all_sweep(region.sample_loops) or _reads_one(source, region)
+
+
+def _reads_one(source: SourceFile, region: Region) -> bool:
+    """Whether a list of samples is used for one of them alone: print(times[1])."""
+    value = samples.fate(source, region)
+    if len(value.lists) != 1 or value.sums or value.printed or source.language != "python":
+        return False
+    (name,) = value.lists
+    scope = source.scopes.scope_of(region.delta)
+    if samples.reducers(source, name, scope) - {"indexed", "append"}:
+        return False  # times.sort(): the member stands for all of them
+    if not source.uses(f"{name}.append", scope):
+        return False
+    uses = source.uses(name, scope)
+    read = [u for u in uses if not (u.parent is not None and u.parent.kind == "assign"
+                                    and u.parent.children[0] is u)]  # fmt: skip
+    texts = {squeeze(use.parent.text) for use in read if use.parent is not None}
+    return len(texts) == 1 and all(
+        use.parent is not None
+        and use.parent.kind == "subscript"
+        and re.fullmatch(rf"{re.escape(name)}\s*\[\s*-?\d+\s*\]", use.parent.text)
+        for use in read
+    )
+
+
 def _applies(source: SourceFile, region: Region) -> bool:
     if (
         region.kind not in ("clock", "event")
         or region.timer is not None
-        or (region.sample_loops and not sweeps.all_sweep(region.sample_loops))
+        or (region.sample_loops and not _counts_as_one(source, region))
         or region.cumulative
         or _restarted(region)
     ):
@@ -168,7 +199,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.is_shown_once(region):
         return False
-    if samples.is_long(source, region) and not _is_compared(source, region):
+    told = _is_compared(source, region) or bool(region.sample_loops)
+    if samples.is_long(source, region) and not told:
         return False
     return not _repeated(source, region.scope, 0)
 
@@ -285,7 +317,8 @@ def _repeated(source: SourceFile, scope: Scope, depth: int) -> bool:
             for n in s.nodes
             if n.kind == "name" and n.text == scope.short_name
         ]
-        if len(uses) > 1:
+        named = sum(s.short_name == scope.short_name for s in source.scopes.all)
+        if len(uses) > max(1, named):
             return True
     return any(
         _repeated(source, source.scopes.scope_of(site), depth + 1)
