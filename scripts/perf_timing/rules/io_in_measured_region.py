@@ -10,9 +10,9 @@ Writing takes host time in which no work is queued; a terminal can take millisec
 printed is often a tensor, so that the host waits as well.
 
 ## Known problems
-Output on every n-th iteration only, or behind a verbosity flag, is not reported; the text of a token
-is, where one is written whenever there is one. Where a file is not there to measure, output in a loop
-counts whose time is shown as a rate of tokens or images, as throughput or as latency.
+Output on every n-th iteration only, or behind a verbosity flag, is not reported; the text of a
+token is, where one is written whenever there is one. Where a file is not there to measure, output
+in a loop counts whose time is shown as a rate of tokens or images, as throughput or as latency.
 
 ## Example
 ```python
