@@ -10,15 +10,14 @@ sample has no spread, so no reader can tell a difference from noise.
 
 ## Known problems
 Runs of whole trainings and of compile or load phases are left out, and so are functions that the
-file calls in a loop, unless each iteration is of another size or variant;
-passes over a data set, web pages and services, examples that save what they made, engines that serve
-many requests at once, tests that assert on results and print a time beside them, "done in" lines of
-a program, and copies that are a stage beside that of the kernels, without a rate of their own, are
-too. So are functions of C++ that add their times to what their callers know, phases of an application
-that a macro such as DEBUG_TIME switches on, launches whose time tells how often to repeat, what is
-timed with its copies in and out around a figure of the kernels, and what `%time` of a notebook
-shows. One answer of a whole model, hundreds of kernels long, is reported only where its time is
-divided by another.
+file calls in a loop, unless each iteration is of another size or variant; passes over a data set,
+web pages and services, examples that save what they made, engines that serve many requests at once,
+tests that assert on results and print a time beside them, "done in" lines of a program, and copies
+that are a stage beside that of the kernels, without a rate of their own, are too. So are functions
+of C++ that add their times to what their callers know, phases of an application that a macro such
+as DEBUG_TIME switches on, launches whose time tells how often to repeat, what is timed with its
+copies in and out around a figure of the kernels, and what `%time` of a notebook shows. One answer
+of a whole model, hundreds of kernels long, is reported only where its time is divided by another.
 
 ## Example
 ```python
