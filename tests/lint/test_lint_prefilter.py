@@ -106,6 +106,16 @@ BLANKED = {
         "        nvtx_range_pop('a')\n    return x\n",
         True,
     ),
+    "an event in a file that does not read events": (
+        "def f():\n    e = make()\n    e.record(s)\n\n\n"
+        "def g():\n    t = time.time()\n    return time.time() - t\n",
+        True,
+    ),
+    "events beside closed ranges": (
+        "def f(x):\n    nvtx_range_push('a')\n    for i in x:\n"
+        "        e = torch.cuda.Event()\n    nvtx_range_pop('a')\n",
+        True,
+    ),
     "a range of NVTX itself": (
         "def f(x):\n    nvtx.range_push('a')\n    nvtx.range_pop()\n",
         True,

@@ -175,8 +175,12 @@ def _kept(text: str, parts: list[_Part]) -> set[_Part]:
 
 
 def _present(table: dict[str, tuple[str, ...]], text: str) -> list[str]:
-    """The words of a table of the prefilter that may occur in the text: those of its keys."""
-    return [word for key, words in table.items() if key in text for word in words]
+    """The words of a table of the prefilter that may occur in the text, as their keys tell."""
+    found: list[str] = []
+    for key, words in table.items():
+        there = key in text
+        found += [word for word in words if there or key not in word]
+    return found
 
 
 def _local(text: str, parts: list[_Part], outside: str) -> set[_Part]:
@@ -189,12 +193,16 @@ def _local(text: str, parts: list[_Part], outside: str) -> set[_Part]:
     other = _around([word for word in words if word != "nvtx"], text, parts)
     other |= _using({name for name in bound if not ranges.is_helper(name)}, text, parts)
     marked = _around(["nvtx"], text, parts) | _using(bound, text, parts)
-    left_open = {
-        part
-        for part in marked - other
-        if part and (part.is_class or not ranges.plainly_closed(text[part.start : part.end]))
-    }
-    return {part for part in other if part} | left_open
+    quiet = {part for part in marked - other if part and _only_marks(part, text)}
+    return {part for part in other | marked if part} - quiet
+
+
+def _only_marks(part: _Part, text: str) -> bool:
+    """Whether all that rules could look at in a function are ranges that are plainly closed."""
+    code = text[part.start : part.end]
+    # Events that are made in a loop are reported wherever a function is looked at.
+    events = any(word in code for word in _EVENT)
+    return not (part.is_class or events) and ranges.plainly_closed(code)
 
 
 def _measuring(text: str) -> Iterable[str]:
