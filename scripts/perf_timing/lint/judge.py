@@ -14,7 +14,7 @@ from perf_timing.lint.runner import Chooser, FileResult, Related, Report, unchec
 from perf_timing.lint.source import Document, ParseFailure, Piece, parse_failure
 from perf_timing.lint.tool_rules import tool_rules
 
-_MAX_RUN_CHARACTERS = 1_000_000  # keeps two processes below 300 MB
+_MAX_RUN_CHARACTERS = 300_000  # keeps two processes below 300 MB
 
 # Matches where ast-grep's own grammar cannot read a text either, or reads Python 2.
 _UNREADABLE = """\
