@@ -388,7 +388,7 @@ CPP_LIBRARY_WORK = re.compile(
     r"^(cublas|cublasLt|hipblas|hipblasLt|rocblas|cusparse|hipsparse|rocsparse|cusolver\w*"
     r"|hipsolver\w*|rocsolver|cufft|hipfft|rocfft|cudnn|miopen"
     r"|curand|hiprand|rocrand|cutensor|nppi|npps)(?!\w*(Create|Destroy|Set|Get|Handle|Init"
-    r"|Plan|Workspace|Version|Free|[bB]uffer_?Size|Descr|Find|Estimate|_create|_destroy|_set_|_get_"
+    r"|Plan|Workspace|Version|Free|[bB]uffer_?Size|(?<!Exec)Descr|Find|Estimate|_create|_destroy|_set_|_get_"
     r"|_size))\w*"
     r"(gemm|Gemm|Matmul|GEMM|gemv|axpy|dot|scal|[eE]xec\w*|Forward|Backward|[gG]enerate"
     r"|Convolution\w*|SpMM|SpMV|SpSV_|SpSM_|SpGEMM\w*_|SDDMM|spmv|spmm|csrmv|csrmm|Contract"

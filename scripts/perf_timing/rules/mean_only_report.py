@@ -68,7 +68,7 @@ print(statistics.median(times), min(times), max(times))
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from perf_timing.lint import purpose, samples
 from perf_timing.lint.engine import Report, SourceFile
@@ -154,7 +154,17 @@ def _here(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
         found += [(name, _mean_of_sum(source, after, name, scope)) for name in sums]
         if _printed_inside(region, value):
             return
-    yield from ((name, node) for name, node in found if node is not None)
+    yield from ((name, node) for name, node in found if node is not None and not _in_root(node))
+
+
+def _in_root(node: Node) -> bool:
+    """Whether a mean is part of a root: that of the squares is half of a spread."""
+    parent = node.parent
+    while parent is not None and parent.kind in ("binary", "args", "call"):
+        if parent.kind == "call":
+            return last_segment(callee_text(parent)) in ("sqrt", "sqrtf")
+        parent = parent.parent
+    return False
 
 
 def _in_callers(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
@@ -239,11 +249,19 @@ def _spread_beside(source: SourceFile, value: samples.Fate, scope: Scope) -> boo
             applied |= samples.reducers(source, made, scope)
         if any(samples.SPREAD.search(a) or samples.ROBUST.search(a) for a in applied - {"min"}):
             return True
-    summed = "|".join(re.escape(name) for name in value.sums)
-    if len(value.sums) > 1 and re.search(rf"\bsqrtf?\([^;]*\b({summed})\b", scope.node.text):
-        return True  # of the sum of the squares
+    if len(value.sums) > 1 and _root_is_shown(scope.node.text, value.sums):
+        return True
     text = squeeze(scope.node.text) if value.lists else ""
     return bool(re.search(r"\((\w+)-\w+\)\*\*2for\1in", text))  # (x - mean) ** 2 for x in
+
+
+def _root_is_shown(text: str, sums: Iterable[str]) -> bool:
+    """Whether the root of the sum of the squares is printed, or kept under a name that is used."""
+    summed = "|".join(re.escape(name) for name in sums)
+    for root in re.finditer(rf"(?:\b(\w+)\s*=\s*)?(?:std::)?\bsqrtf?\([^;]*\b({summed})\b", text):
+        if not root[1] or re.search(rf"\b{root[1]}\b", text[root.end() :]):
+            return True
+    return False
 
 
 def _made_of(name: str, scope: Scope) -> list[str]:

@@ -50,7 +50,6 @@ print((time.perf_counter() - t0) / 100)
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from perf_timing.lint import purpose, repairs, samples
 from perf_timing.lint import roles as r
@@ -60,7 +59,6 @@ from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step, exclusive, pending
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import callee_text, loop_body, positional, squeeze
-from perf_timing.rules import host_clock_without_sync
 
 CODE = "TIM102"
 LABEL = "NOSYNC-START"
@@ -113,8 +111,8 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if source.language == "cuda" and source.waits_between(region, left, start):
             continue
-        if not (purpose.is_measuring(source, start) or id(region.report) in _unsynced_ends(source)):
-            continue  # the end of a stage of a product is fine: so is its start
+        if not purpose.is_measuring(source, start):
+            continue  # stages of a product: what runs over is in the next one
         seen.add(id(start))
         message = MESSAGE.format(clock=callee_text(start), start=start.line, work=left.site.line)
         related = ((left.site, "work queued here"),)
@@ -131,12 +129,6 @@ def _is_small_beside(source: SourceFile, region: Region, left: Step) -> bool:
         return False
     mine = set().union(*(samples.identities(s) for s in samples.works(region)))
     return samples.is_long(source, region) and not samples.identities(left) & mine
-
-
-@lru_cache(maxsize=1)
-def _unsynced_ends(source: SourceFile) -> frozenset[int]:
-    """The closing readings that host-clock-without-sync reports."""
-    return frozenset(id(report.node) for report in host_clock_without_sync.check(source))
 
 
 def _meets_first(source: SourceFile, region: Region, left: Step) -> bool:
