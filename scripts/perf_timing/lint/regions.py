@@ -355,8 +355,9 @@ class Regions:
         """
         last = next((s for s in reversed(steps) if r.CLOCK not in s.roles), None)
         waits = region.kind == "clock" and last is not None and r.WAIT in last.roles
-        if self.scopes.language != "python" or not (region.kind == "event" or waits):
+        if not (region.kind == "event" or waits) or region.watch:
             return []
+        may_compute = self._may_compute if self.scopes.language == "python" else self._may_launch
         calls = (n for n in region.scope.nodes if n.kind == "call" and region.holds(n))
         return [
             Step(call, call, frozenset({r.WORK, r.LIKELY}), call.end)
@@ -364,8 +365,21 @@ class Regions:
             if _stands_alone(call)
             and not self.roles.of(call, region.scope)
             and not self.flow.host_only(call, region.scope)
-            and self._may_compute(call, region.scope)
+            and may_compute(call, region.scope)
+            and (self.scopes.language == "python" or not waits or _precedes(call, last))
         ]
+
+    def _may_launch(self, call: Node, scope: Scope) -> bool:
+        """Whether a call of C++ may launch: it is of another file, no macro and no check."""
+        callee = re.sub(r"<.*", "", callee_text(call), flags=re.DOTALL)
+        short = last_segment(callee)
+        if self.scopes.called_function(call, scope) is not None or not positional(call):
+            return False
+        if "std::" in callee or re.match(r"[A-Z][A-Z0-9_]*$|[A-Z]\w*_[A-Z]\w*$", short):
+            return False
+        if words.CPP_VENDOR.match(short) or words.CPP_LIBRARY.match(short):
+            return False
+        return not words.CPP_OTHER.search(short)
 
     def _may_compute(self, call: Node, scope: Scope, depth: int = 0) -> bool:
         """Whether nothing is known of a call, and its name is not that of housekeeping."""
@@ -1066,6 +1080,10 @@ class Regions:
             spans = ((record.end, body.end), (body.start, record.start))
             scope = self.scopes.scope_of(record)
             yield Region("event", scope, record, record, pair.call, pair.call, spans, carried=True)
+
+
+def _precedes(call: Node, wait: Step | None) -> bool:
+    return wait is not None and call.end <= wait.site.start
 
 
 def _stands_alone(call: Node) -> bool:

@@ -766,7 +766,7 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
     """Whether the first samples are left out, or only robust statistics of many are used."""
     if not region.sample_loops and not _looped_callers(source, region.scope):
         return False
-    if _guarded(region.delta) or _guarded(region.end):
+    if _guarded(region.delta, region) or _guarded(region.end, region):
         return True
     value = fate(source, region)
     if any(_reset(source, name, region) for name in value.sums) or _keeps_least(source, region):
@@ -958,8 +958,11 @@ _BINDS = ("name", "tuple", "assign", "decl")
 _GUARD = re.compile(r"(>=?|!=|==|<=?|%)\s*[\w.]+|not\s+\w*first|\bfirst\b|warm")
 
 
-def _guarded(node: Node) -> bool:
-    """Whether an if that compares a counter decides about the sample."""
+def _guarded(node: Node, region: Region) -> bool:
+    """Whether an if that compares a counter decides about the sample.
+
+    One with all of the measurement in it, and no else, drops nothing: nothing runs without it.
+    """
     loops = loops_around(node)
     if not loops:
         return False
@@ -973,6 +976,7 @@ def _guarded(node: Node) -> bool:
             parent.kind in ("if", "elif")
             and parent.children
             and _counts(parent.children[0], counters)
+            and not (parent.start < region.start.start and len(parent.children) == 2)
         ):
             return True
     body = next((c for c in loops[0].children if c.kind == "block"), None)
@@ -981,6 +985,10 @@ def _guarded(node: Node) -> bool:
             statement.kind == "if"
             and statement.children
             and _counts(statement.children[0], counters)
+            and not (
+                statement.start < region.start.start < statement.end
+                and len(statement.children) == 2
+            )
         ):
             inside = statement.child("block") or statement
             if (

@@ -346,6 +346,16 @@ CPP_HOUSEKEEPING = re.compile(
 CPP_RUNTIME = re.compile(r"<<<|\b(cuda|hip|cu|cublas|cudnn|nccl|nvrtc)[A-Z]\w+\s*\(|Kernel\w*\(")
 # What an argument asks a buffer for instead of passing it on.
 CPP_ABOUT = re.compile(r"(\.|->)(sizes?|shape|dims?|dtype|scalar_type|numel|strides?|nbytes)\(\)$")
+# What a call of another file in a measured region is by its name, where it is not the work.
+CPP_OTHER = re.compile(
+    r"^(get|set|is|has|to|as|make|create|destroy|init|alloc|free|load|save|read|write|open|close"
+    r"|print|log|check|verify|validate|compare|assert|expect|ensure|reset|resize|reserve|push|pop"
+    r"|insert|emplace|append|clear|swap|fill|rand|shuffle|sort|min|max|abs|sqrt|exp|pow|usleep|sleep"
+    r"|wait|record|start|stop|begin|end|tic|toc|timer?|clock|report|update_?progress|do_not_optimize"
+    r"|benchmark|escape|clobber|flush|parse|dim3|MPI|omp|mem)(?![a-z])"
+    r"|error|status|handle|descriptor|sync|barrier|profil|nvtx|range",
+    re.IGNORECASE,
+)
 # Methods that queue work where they are given a stream or an executor, and how those are declared.
 CPP_SUBMITS = re.compile(r"^(run|launch|execute|enqueue|forward|infer)$")
 CPP_QUEUE = re.compile(
