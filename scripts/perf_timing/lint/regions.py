@@ -42,6 +42,7 @@ from perf_timing.lint.stopwatches import watches
 # Each region of a function is held against the whole of it; beyond this product a file takes
 # longer than ten seconds.
 _MOST_VISITS = 8_000_000
+_MOST_CHECKED = 2  # arguments of a macro or function that checks what a call returns
 # How many functions of the file a call is followed through that computes somewhere else.
 _DEEPEST_CALL = 2
 
@@ -379,6 +380,14 @@ class Regions:
             return False
         if words.CPP_VENDOR.match(short) or words.CPP_LIBRARY.match(short):
             return False
+        given = positional(call)
+        if len(given) <= _MOST_CHECKED and any(argument.kind == "call" for argument in given):
+            return False  # a check around another call
+        parent = call.parent
+        if parent is not None and parent.kind == "assign":
+            target = last_segment(squeeze(parent.children[0].text))
+            if not re.search(r"stat|err|res|ret|rc$|ok$", target, re.IGNORECASE):
+                return False
         return not words.CPP_OTHER.search(short)
 
     def _may_compute(self, call: Node, scope: Scope, depth: int = 0) -> bool:

@@ -603,7 +603,7 @@ def _ran_before(source: SourceFile, scope: Scope, position: int, mine: set[str])
 
 def _called_before(source: SourceFile, scope: Scope, position: int, mine: set[str]) -> bool:
     """Whether a call of which nothing is known but that it is measured stands before as well."""
-    return source.language == "python" and any(
+    return any(
         call.end <= position and callee_text(call) == name and source.scopes.scope_of(call) is scope
         for name in mine
         for call in source.scopes.calls_by_name.get(last_segment(name), [])

@@ -352,8 +352,9 @@ CPP_OTHER = re.compile(
     r"|print|log|check|verify|validate|compare|assert|expect|ensure|reset|resize|reserve|push|pop"
     r"|insert|emplace|append|clear|swap|fill|rand|shuffle|sort|min|max|abs|sqrt|exp|pow|usleep|sleep"
     r"|wait|record|start|stop|begin|end|tic|toc|timer?|clock|report|update_?progress|do_not_optimize"
-    r"|benchmark|escape|clobber|flush|parse|dim3|MPI|omp|mem)(?![a-z])"
-    r"|error|status|handle|descriptor|sync|barrier|profil|nvtx|range",
+    r"|benchmark|escape|clobber|flush|parse|dim3|MPI|omp|mem)(?-i:(?![a-z]))"
+    r"|error|status|handle|descriptor|sync|barrier|profil|nvtx|range|print|info|warn|debug|message"
+    r"|(?-i:[lL]og|LOG)(?-i:(?![a-z]))",
     re.IGNORECASE,
 )
 # Methods that queue work where they are given a stream or an executor, and how those are declared.
