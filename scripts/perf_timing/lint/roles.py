@@ -173,6 +173,9 @@ def _allocated(call: Node) -> str:
     return base_name(re.sub(r"^\(\s*\w+\s*\*+\s*\)", "", positional(call)[0].text))
 
 
+_EMPTY_TASK = re.compile(r"->\*\s*\[[^\]]*\][^{;]*\{\s*\}")  # it gives the device nothing
+
+
 class Roles:
     """Answers `of(node, scope)` for calls, launches and operators."""
 
@@ -1059,7 +1062,8 @@ class Roles:
         if not re.search(r"\.|->", callee):
             return False
         if words.CPP_TASK.match(short):
-            return self.scopes.tree.text[node.end : node.end + 8].lstrip().startswith("->*")
+            body = self.scopes.tree.text[node.end : node.end + 400].lstrip()
+            return body.startswith("->*") and not _EMPTY_TASK.match(body)
         if not words.CPP_SUBMITS.match(short):
             return False
         if re.match(r"\([^=]*[^=<>!]=[^=].*\)\.run$", callee, re.DOTALL) and not positional(node):
