@@ -820,12 +820,13 @@ def leaves_first_out(source: SourceFile, region: Region) -> bool:
     names = fate(source, region).lists if source.language == "cuda" else set()
     if not region.sample_loops or not names:
         return False
-    kept = "|".join(re.escape(last_segment(name)) for name in names)
+    # Also one list of several: times[0].push_back().
+    kept = "|".join(re.escape(last_segment(name).partition("[")[0]) for name in names)
     text = source.tree.text
     # A list of the lists of each round: all.push_back(times).
     outer = re.findall(rf"\b(\w+)(?:\.|->)(?:push|emplace)_back\(\s*(?:{kept})\s*\)", text)
     kept = "|".join([kept, *map(re.escape, outer)])
-    if re.search(rf"\b(?:{kept})(?:\.|->)c?begin\(\)\s*\+\s*(?!0\b)\w", text):
+    if re.search(rf"\b(?:{kept})(?:\[\w+\])*(?:\.|->)c?begin\(\)\s*\+\s*(?!0\b)\w", text):
         return True
     loops = [n for n in source.tree.of_kind("for") if n.start >= region.sample_loops[-1].end]
     first = {id(loop): _first_index(loop, kept) for loop in loops}
