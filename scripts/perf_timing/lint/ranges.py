@@ -9,7 +9,7 @@ import re
 
 _PUSH, _POP = "[rR]ange_?[pP]ush|[pP]ush_?[rR]ange", "[rR]ange_?[pP]op|[pP]op_?[rR]ange"
 _TOKEN = re.compile(
-    rf"(?P<push>{_PUSH})\w*\s*\(|(?P<pop>{_POP})\w*\s*\(|(?P<exit>return|break|continue)\b"
+    rf"(?P<push>{_PUSH})\w*\s*\(|(?P<pop>{_POP})\w*\s*\(|(?P<exit>return|break|continue|raise)\b"
 )
 _HELPER = re.compile(rf"\w+_(?:{_PUSH}|{_POP})\w*")
 _BEGINS = re.compile(r"([ \t]*)\w+_\Z")

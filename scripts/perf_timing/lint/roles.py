@@ -562,6 +562,8 @@ class Roles:
             return set()  # transformers.pipeline("task") makes one
         if callee[:1] in "\"'" or (short in words.READ_NAMES and "(" in callee):
             return set()  # a method of a literal text; a read of what is on the host
+        if short == "astype" and self._is_uploaded_to_mlx(function, scope):
+            return {ALLOC}
         if "[" in callee and callee.endswith("]") and self._is_kernel_launch(node):
             return {BLOCKING, COPY} if self._copies_arrays(node, scope) else {WORK}
         if self._is_ufunc(callee):
@@ -884,6 +886,11 @@ class Roles:
         if function.kind == "name":
             return self.devices.of(function, scope)
         return UNKNOWN
+
+    def _is_uploaded_to_mlx(self, function: Node, scope: Scope) -> bool:
+        """Whether `mx.array(of_the_host).astype` converts what it uploads: MLX runs it later."""
+        made = function.children[0] if function.children else function
+        return made.kind == "call" and self.scopes.resolve(callee_text(made)) == "mlx.core.array"
 
     def _is_array_module(self, full: str) -> bool:
         return full.startswith(

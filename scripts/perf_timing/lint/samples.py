@@ -1390,6 +1390,8 @@ _STARTS = re.compile(
     r"(^|[._])(parse_(known_)?args|ArgumentParser|basicConfig|set_start_method|init_process_group)$"
     r"|^(ti|taichi)\.init$"
 )
+# A function that measures with events the run time of something, which is no program then.
+_MEASURES = re.compile(r"_?(measure|profile|bench(mark)?|time|timeit)(_|$)")
 # How a program says how long it ran.
 _RUN_TIME = re.compile(
     r"(?<![a-z])(finished|completed|experiment|script|program|overall)(?![a-z])"
@@ -1482,6 +1484,8 @@ def is_program(source: SourceFile, region: Region) -> bool:
         return True
     if shown_in_hours(source, region) or _WHOLE.search(_shown(source, region)):
         return True
+    if region.kind == "event" and _MEASURES.match(region.scope.short_name):
+        return False
     direct = any(s.works and not s.helpers and r.LIKELY not in s.roles for s in region.steps)
     return not direct and not region.sample_loops and bool(_RUN_TIME.search(source.intent(region)))
 

@@ -133,10 +133,11 @@ _SPEED = re.compile(
 
 def _tells_speed(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether a loop that writes is told as a speed, in a file that is there for something else."""
-    if not region.inner_loops(step.site) or samples.is_training(region):
+    if not region.inner_loops(step.site):
         return False
-    shown = samples.fate(source, region).printed
-    texts = " ".join(n.text[:400] for n in shown) + source.intent(region)
+    value = samples.fate(source, region)
+    texts = " ".join(n.text[:400] for n in (*value.printed, *value.passed))
+    texts += " ".join((source.intent(region), *sorted(value.names)))
     return bool(_SPEED.search(texts))
 
 

@@ -13,14 +13,14 @@ thousand times as long as the others, and all of it lands in the figure.
 
 ## Known problems
 A warm-up in another file is not seen. Training loops and timers inside a product's code are left
-out: their first step is real. Loops that print every sample, or enter it into a record with its
-name, are left out too, and private helpers that nothing in the file uses. So are passes over a data
-set, web pages and services, examples that save what they made, engines that serve many requests at
-once, solvers that run to a tolerance, the run time of programs, figures in whole seconds, and what
-`%time` of a notebook shows. A function of the file that leaves the first samples out counts. In C++
-loops of Google Benchmark are left out, which has run the function before, launches whose time tells
-how often to repeat, and what is timed with its copies in and out around a figure of the kernels:
-that figure is reported.
+out: their first step is real. Loops that print every sample (in C++ not the mean of a window), or
+enter it into a record with its name, are left out too, and private helpers that nothing in the file
+uses. So are passes over a data set, web pages and services, examples that save what they made,
+engines that serve many requests at once, solvers that run to a tolerance, the run time of programs,
+figures in whole seconds, and what `%time` of a notebook shows. A function of the file that leaves
+the first samples out counts. In C++ loops of Google Benchmark are left out, which has run the
+function before, launches whose time tells how often to repeat, and what is timed with its copies in
+and out around a figure of the kernels: that figure is reported.
 
 ## Example
 ```python
@@ -74,7 +74,13 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, loops_around, positional
+from perf_timing.lint.scopes import (
+    callee_text,
+    last_segment,
+    loop_body,
+    loops_around,
+    positional,
+)
 
 CODE = "TIM301"
 LABEL = "NOWARMUP"
@@ -263,13 +269,33 @@ def _prints_each(source: SourceFile, region: Region) -> bool:
     if source.language == "cuda" and _prints_itself(source, region, value):
         return True
     loops = region.sample_loops
-    shown = [*value.printed, *(call for call in value.passed if _records(source, call))]
+    # A mean over executions does not show the first of them.
+    printed = [] if source.language == "cuda" and _is_window(region) else value.printed
+    shown = [*printed, *(call for call in value.passed if _records(source, call))]
     return (
         bool(loops)
         and not value.lists
         and (not value.sums or samples.profiles(source, region))
         and any(any(loop.start <= node.start < loop.end for loop in loops[:1]) for node in shown)
     )
+
+
+def _is_window(region: Region) -> bool:
+    """Whether a counted loop, that does not look at its counter, repeats all the work."""
+    works = samples.works(region)
+    loops = [region.inner_loops(s.site)[:1] for s in works]
+    return bool(works) and all(
+        found and found[0] is loops[0][0] and not _looks_at_counter(found[0]) for found in loops
+    )
+
+
+def _looks_at_counter(loop: Node) -> bool:
+    """Whether each iteration may be of another size: its body uses what the loop counts."""
+    body = loop_body(loop)
+    if body is None:
+        return True
+    counter = re.search(r"\b(\w+)\s*(?:<=?|!=|>=?)", loop.tree.text[loop.start : body.start])
+    return counter is None or any(n.kind == "name" and n.text == counter[1] for n in body.walk())
 
 
 def _prints_itself(source: SourceFile, region: Region, value: samples.Fate) -> bool:

@@ -2,8 +2,9 @@
 
 ## What it does
 Follows the paths through each function that both pushes and pops NVTX (or ROCTX) ranges, and
-reports a push that an early `return`, `continue` or `break` leaves without its pop. In C++ it also
-reports a pop that depends on what the push returned.
+reports a push that an early `return`, `continue` or `break`, or in Python a `raise` where what
+ran in the range has failed, leaves without its pop. In C++ it also reports a pop that depends on
+what the push returned.
 
 ## Why it misleads
 Push and pop are a stack per thread. One pop that is left out nests every later range one level too
@@ -12,8 +13,9 @@ wrongly. What nvtxRangePush returns is negative where no profiler is attached, a
 pop.
 
 ## Known problems
-Exceptions are not followed. A function that only pushes, or only pops, is left alone; its partner
-may be elsewhere. A condition around nothing but pushes or pops is taken to be the same everywhere.
+Exceptions of what is called are not followed. A function that only pushes, or only pops, is left
+alone; its partner may be elsewhere. A condition around nothing but pushes or pops is taken to be
+the same everywhere.
 
 ## Example
 ```python
@@ -83,6 +85,18 @@ _PUSH = re.compile(
     r"(^|_)(range_?push|push_?range)\w*$|^(nvtx|roctx)RangePush\w*$|^RangePushC?$", re.I
 )
 _POP = re.compile(r"(^|_)(range_?pop|pop_?range)\w*$|^(nvtx|roctx)RangePop$|^RangePop$", re.I)
+_IS_BUG = re.compile(
+    r"raise\s*$|raise\s+(NotImplementedError|AssertionError|TypeError|SystemExit)\b"
+)
+# A name whose truth is asked for, or which is held against a constant.
+_TOLD = re.compile(
+    r"(?:not\s+)?\(?(\w+)\)?(?:\s*(?:is|is\s+not|[!=]=|[<>]=?)\s*(?:None|True|False|-?\d+|[A-Z][\w.]*))?"
+)
+# Calls that only look at what was given.
+_LOOKS = re.compile(
+    r"(^|\.)_?((is|has|check|valid|verify|support|can|all|any)(?![a-z])\w*|is[a-z]+|hasattr"
+    r"|len|type|size|dim|numel|format|get|getattr|str|int|set|bool|callable)$"
+)
 _ENDS = re.compile(r"^(sys\.)?exit$|^os\._exit$|^(std::)?(exit|abort|terminate)$")
 _SKIP = frozenset({"function", "lambda", "class"})
 
@@ -117,6 +131,7 @@ class _Paths:
     popped: set[int] = field(default_factory=set)  # pushes that some path pops
     nodes: dict[int, Node] = field(default_factory=dict)
     finally_pops: int = 0
+    _handled: int = 0  # statements `try` around, and handlers: what is raised there is not judged
 
     def run(self, nodes: Sequence[Node], stack: list[int], base: int) -> list[int] | None:
         """The open pushes after `nodes`; None where every path has left. `base`: of the loop."""
@@ -148,6 +163,8 @@ class _Paths:
             self._leave(node, stack[base:])
             return None
         if node.kind == "raise":
+            if not (self._handled or _IS_BUG.match(node.text)):
+                self._leave(node, [push for push in stack if _failed(self.nodes[push], node)])
             return None
         return self._calls(node, stack)
 
@@ -203,13 +220,41 @@ class _Paths:
         handlers = [c for c in node.children if c.kind in ("except", "case")]
         self.finally_pops += pops
         body = [c for c in node.children if c.kind not in ("except", "case", "finally")]
+        self._handled += node.kind == "try" and bool(handlers)
         after = self.run(body, list(stack), base)
         for handler in handlers:
             self.run(handler.children, list(after if after is not None else stack), base)
+        self._handled -= node.kind == "try" and bool(handlers)
         self.finally_pops -= pops
         if last is None:
             return after
         return self.run(last.children, after, base) if after is not None else None
+
+
+def _failed(push: Node, failure: Node) -> bool:
+    """Whether an error says that what ran in the range has failed: its caller may go on.
+
+    The condition is what a call behind the push has returned. An error about what was given is one
+    of the program's text.
+    """
+    branch = next((p for p in failure.ancestors() if p.kind in ("if", "function")), failure)
+    if branch.kind != "if" or branch.start < push.end:
+        return False
+    condition = branch.children[0]
+    told = _TOLD.fullmatch(condition.text.strip("() "))
+    if told and told[1]:
+        return any(
+            n.kind == "assign" and squeeze(n.children[0].text) == told[1] and _runs(n.children[-1])
+            for n in push.tree.of_kind("assign")
+            if push.end <= n.start and n.end <= branch.start
+        )
+    asked = condition.children[0] if condition.kind == "not" and condition.children else condition
+    return _runs(asked)
+
+
+def _runs(value: Node) -> bool:
+    """Whether a value is what a call returned that did more than look at what it was given."""
+    return value.kind == "call" and not _LOOKS.search(callee_text(value))
 
 
 def _only_ranges(body: Sequence[Node]) -> bool:
