@@ -9,11 +9,13 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 # (_CONTENT or a pattern of names, path) -> state
 Consulted = dict[tuple[str, str], str]
+
+_MOST_BYTES = 400_000
 
 _CONTENT = "content"
 _open: list[Consulted] = []
@@ -33,6 +35,17 @@ def consulting() -> Iterator[Consulted]:
 def content(path: str | os.PathLike[str]) -> str:
     """The state of the file at `path`: a digest of its bytes; "" where there is none to read."""
     return _asked(_CONTENT, os.fspath(path))
+
+
+@lru_cache(maxsize=256)
+def text(path: Path, state: str) -> str:
+    """The text of a file in a state that `content` found; "" for none, or one of over 400 kB."""
+    try:
+        if not state or state == "folder" or path.stat().st_size > _MOST_BYTES:
+            return ""
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def names(folder: str | os.PathLike[str], pattern: str) -> str:

@@ -8,13 +8,11 @@ on disk, not on which of them are linted, nor on their order; nothing is found f
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 
 from perf_timing.lint import consulted
 from perf_timing.lint.nearby import folders_above
 
-_MOST_BYTES = 400_000
 _DEEPEST = 3
 _ABOVE = 6
 _WAITS = re.compile(
@@ -114,17 +112,7 @@ def _places(path: str, module: str) -> Iterator[Path]:
 
 def _text(path: Path) -> str:
     """The text of a module, or "" where there is none to read."""
-    return _read(path, consulted.content(path))
-
-
-@lru_cache(maxsize=256)
-def _read(path: Path, state: str) -> str:
-    try:
-        if not state or state == "folder" or path.stat().st_size > _MOST_BYTES:
-            return ""
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return consulted.text(path, consulted.content(path))
 
 
 def _bodies(module: str, name: str, depth: int) -> Iterator[str]:

@@ -24,7 +24,6 @@ WORKS = "works"  # what it queued may still run
 HOST = "host"  # it does nothing on a device
 UNKNOWN = "unknown"  # it was not found, or two of its name differ
 
-_MOST_BYTES = 400_000
 _MOST_FILES = 40
 _DEEPEST = 4
 _ABOVE = 5
@@ -63,7 +62,7 @@ def stopwatch_waits(path: str, text: str, kind: str, name: str) -> bool:
 
 def waiting_macros(path: str, text: str, names: Iterable[str]) -> set[str]:
     """Those of some names that are macros of this file, or of a header, with a wait in them."""
-    texts = [text, *(_text(*file) for file in _files(path, text)[0])]
+    texts = [text, *(consulted.text(*file) for file in _files(path, text)[0])]
     return {name for name in names if any("ynchronize" in _macro(t, name) for t in texts)}
 
 
@@ -162,7 +161,7 @@ def _files(path: str, text: str) -> tuple[tuple[_File, ...], tuple[_File, ...]]:
             header = _header(place.parent, above, name)
             if header is not None and header != own and header not in found:
                 found[header] = consulted.content(header)
-                todo.append((header, _text(header, found[header])))
+                todo.append((header, consulted.text(header, found[header])))
     for header in list(found):
         for source in (header.with_suffix(ending) for ending in _SOURCES):
             state = consulted.content(source)
@@ -192,16 +191,7 @@ def _beside(own: Path) -> list[Path]:
 
 
 @lru_cache(maxsize=256)
-def _text(path: Path, state: str) -> str:
-    try:
-        if not state or state == "folder" or path.stat().st_size > _MOST_BYTES:
-            return ""
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
-@lru_cache(maxsize=256)
 def _stripped(path: Path, state: str) -> str:
     """The text of a file without remarks and without what its strings hold."""
-    return _STRIPPED.sub(lambda found: '""' if found[0][0] in "\"'" else " ", _text(path, state))
+    text = consulted.text(path, state)
+    return _STRIPPED.sub(lambda found: '""' if found[0][0] in "\"'" else " ", text)
