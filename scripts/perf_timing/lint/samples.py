@@ -497,11 +497,16 @@ def works(region: Region) -> list[Step]:
 def _mine(steps: list[Step]) -> set[str]:
     """The identities of some work. A copy or a fill tells nothing of other work beside it."""
     copied = [s for s in steps if r.COPY not in s.roles] or steps
-    telling = [s for s in copied if s.helpers or not _FILLS.search(callee_text(s.node))] or copied
+    telling = [s for s in copied if not fills(s)] or copied
     return set().union(*(identities(s) for s in telling)) if telling else set()
 
 
 _FILLS = re.compile(r"[mM]emset|\.(zero|fill)_$")
+
+
+def fills(step: Step) -> bool:
+    """Whether a step only gives memory a value."""
+    return not step.helpers and bool(_FILLS.search(callee_text(step.node)))
 
 
 def _moves_data(step: Step) -> bool:

@@ -153,7 +153,7 @@ def _copied_before(source: SourceFile, region: Region) -> bool:
     scope, position = region.scope, region.start.start
     for _ in range(_MOST_CALLERS):
         before = source.flow.between(scope, -1, position)
-        if any(r.COPY in s.roles or _fills(s) for s in before):
+        if any(r.COPY in s.roles or samples.fills(s) for s in before):
             return True
         if scope.parent is None or scope.name == "main":
             return False
@@ -183,12 +183,8 @@ def _only_copies(region: Region) -> bool:
 
     On an H200 the first of them takes 10 to 40 us longer than the next: twice the time of 1 MB.
     """
-    steps = [s for s in samples.works(region) if not _fills(s)]
+    steps = [s for s in samples.works(region) if not samples.fills(s)]
     return bool(steps) and all(r.COPY in s.roles and not s.helpers for s in steps)
-
-
-def _fills(step: Step) -> bool:
-    return "emset" in callee_text(step.node) and not step.helpers
 
 
 _MAKES = re.compile(r"cuda|gpu|hip|device|init|alloc|upload|copy", re.IGNORECASE)

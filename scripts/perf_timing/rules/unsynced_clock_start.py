@@ -51,7 +51,7 @@ print((time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import purpose, repairs, samples
+from perf_timing.lint import repairs, samples
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
@@ -63,6 +63,7 @@ from perf_timing.lint.scopes import callee_text, loop_body, positional, squeeze
 CODE = "TIM102"
 LABEL = "NOSYNC-START"
 DEFAULT = True
+BENCHMARK_ONLY = True  # of the stages of a product, what runs over is in the next one
 SEVERITY = "warning"
 FIX = "unsafe"
 LANGUAGES = ("python", "cuda")
@@ -83,7 +84,8 @@ def check(source: SourceFile) -> Iterator[Report]:
         message = MESSAGE.format(
             clock=callee_text(region.start), start=region.start.line, work=work.site.line
         )
-        yield Report(region.start, message, related=((work.site, "work queued here"),))
+        related = ((work.site, "work queued here"),)
+        yield Report(region.start, message, related=related, anywhere=True)
     for region in regions:
         start = region.start
         if (
@@ -111,8 +113,6 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if source.language == "cuda" and source.waits_between(region, left, start):
             continue
-        if not purpose.is_measuring(source, start):
-            continue  # stages of a product: what runs over is in the next one
         seen.add(id(start))
         message = MESSAGE.format(clock=callee_text(start), start=start.line, work=left.site.line)
         related = ((left.site, "work queued here"),)
