@@ -50,3 +50,7 @@ def test_brackets_with_spaces_in_them_are_closed_up() -> None:
 )
 def test_brackets_of_no_launch_stay(text: str) -> None:
     assert readable_launches(text) == text
+
+
+def test_brackets_behind_template_arguments_are_closed_up() -> None:
+    assert readable_launches("f <1024><< <1, 2 >> >(x);\n") == "f <1024><<<1, 2   >>>(x);\n"

@@ -8,7 +8,7 @@ make of the brackets of a launch, are closed up.
 
 import re
 
-_APART = re.compile(r"(?<=\w)(\s*)<<[ \t]*<([^;{}<>]{1,400})>>[ \t]*>(?=\s*\()")
+_APART = re.compile(r"(?<=[\w>])(\s*)<<[ \t]*<([^;{}<>]{1,400})>>[ \t]*>(?=\s*\()")
 _OPENS = re.compile(r">>>\s*\(")
 _MOST_CHARACTERS = 8000  # of one argument list
 _TOKEN = re.compile(

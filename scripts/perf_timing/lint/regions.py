@@ -207,7 +207,8 @@ class Regions:
         roles = self.roles.of(node, scope)
         if r.CLOCK in roles:
             return node
-        if self.returns_clock(self.scopes.called_function(node, scope)):
+        function = self.scopes.called_function(node, scope)
+        if self.returns_clock(function) or self.subtracts_from_clock(function):
             return node
         callee = callee_text(node)
         short = last_segment(callee)
@@ -261,6 +262,29 @@ class Regions:
                     return True
         return False
 
+    def subtracts_from_clock(self, function: Scope | None) -> bool:
+        """Whether a C++ function returns a reading less what it is given: dtime(start)."""
+        if function is None or function.is_kernel or self.scopes.language != "cuda":
+            return False
+        given = [n.children[0] for n in function.nodes if n.kind == "return" and n.children]
+        value = given[0] if len(given) == len(function.parameters) == 1 else None
+        if value is None or value.kind != "binary" or len(value.children) != 2:
+            return False
+        return (
+            self.operator(value) == "-"
+            and squeeze(value.children[1].text) == function.parameters[0]
+            and self.clock_of(value.children[0], function) is not None
+        )
+
+    def _since(self, call: Node, scope: Scope) -> Node | None:
+        """The reading that a call takes off its own: dtime(start), where start = dtime(0)."""
+        given = positional(call)
+        if len(given) != 1 or given[0].kind == "number":
+            return None
+        function = self.scopes.called_function(call, scope)
+        found = self.subtracts_from_clock(function) and self.clock_of(given[0], scope)
+        return found or None
+
     def _clock_variable(self, node: Node, scope: Scope, depth: int) -> Node | None:
         key = target_key(node)
         if self.scopes.language == "cuda":
@@ -273,6 +297,8 @@ class Regions:
             return filler
         pairs = self.scopes.assignments(key, scope)
         before = [p for p in pairs if p[0].end <= at.start and not exclusive(p[0], at)]
+        # Not the assignment that the name is read for: t = since(t).
+        before = [p for p in before if not p[1].start <= at.start < p[1].end]
         own = [pair for pair in before if self.scopes.scope_of(pair[0]) is scope]
         local = any(self.scopes.scope_of(target) is scope for target, _ in pairs)
         if not local and not any(key in around.parameters for around in scope.enclosing()):
@@ -431,6 +457,8 @@ class Regions:
                         found.append((node, start, end, scope))
                 elif node.kind == "call" and (pair := self._handed_readings(node, scope)):
                     found.append((node, *pair, scope))
+                elif node.kind == "call" and (begun := self._since(node, scope)) is not None:
+                    found.append((node, begun, node, scope))
         return found
 
     def _handed_readings(self, call: Node, scope: Scope) -> tuple[Node, Node] | None:
@@ -1100,9 +1128,11 @@ def _stands_alone(call: Node) -> bool:
     parent = call.parent
     if parent is not None and parent.kind == "await":
         parent = parent.parent
-    return parent is not None and (
-        parent.kind == "block" or (parent.kind == "assign" and parent.children[-1] is call)
-    )
+    if parent is None:
+        return False
+    if call.tree.language == "cuda" and parent.kind in ("for", "while", "if", "else"):
+        return parent.children[-1] is call and parent.kind != "while"  # a body without braces
+    return parent.kind == "block" or (parent.kind == "assign" and parent.children[-1] is call)
 
 
 def _yields(function: Scope) -> bool:

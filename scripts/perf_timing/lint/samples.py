@@ -111,9 +111,24 @@ def _stopwatch_output(source: SourceFile, region: Region) -> list[Step]:
              if s.site in (region.delta, region.end) and r.IO in s.roles]  # fmt: skip
     said = re.search(r"print|show|report", last_segment(callee_text(region.delta)), re.IGNORECASE)
     told = any(a.kind == "string" for a in positional(region.delta)) and not shown
-    if shown or not (said or told):
+    if shown or not (said or told or _is_labelled(region)):
         return shown
     return [Step(region.delta, region.delta, frozenset({r.IO}), region.delta.end)]
+
+
+def _is_labelled(region: Region) -> bool:
+    """Whether a plain stopwatch of C++ is given a label, and nobody asks it for its time.
+
+    timer_start("sort"); ... timer_stop(); or the macros TIMERSTART(sort); ... TIMERSTOP(sort);
+    """
+    stop, start = region.end, region.start
+    if stop is not region.delta or stop.tree.language != "cuda" or start.kind != "call":
+        return False
+    name = callee_text(stop)
+    alone = stop.parent is not None and stop.parent.kind == "block" and name.isidentifier()
+    text = any(a.kind == "string" for a in positional(start))
+    labels = [a.text.isidentifier() for a in positional(stop)]
+    return alone and (text or (name.isupper() and labels == [True]))
 
 
 def _outputs(source: SourceFile, call: Node, scope: Scope) -> list[Node]:

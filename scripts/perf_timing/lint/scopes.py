@@ -155,9 +155,16 @@ def split_top(text: str) -> list[str]:
     return [part for part in parts if part.strip()]
 
 
+# A pointer to a function, or a reference to an array: void (*run)(float *, int), T (&x)[4].
+_POINTED = re.compile(r"\(\s*(?:\w+::)?[*&]+\s*(?:const\s+)?(\w+)\s*\)\s*[(\[]")
+
+
 def parameter_name(text: str, cpp: bool) -> str:
     """The name that one parameter declares."""
     if cpp:
+        pointed = _POINTED.search(text)
+        if pointed is not None:
+            return pointed[1]
         names = re.findall(r"[A-Za-z_]\w*", text.partition("=")[0])
         return names[-1] if names else ""
     found = re.match(r"\s*\**\s*([A-Za-z_]\w*)", text)
@@ -459,6 +466,9 @@ class Scopes:
         seen = 0
         while value is not None and seen < 4:
             seen += 1
+            made = _MADE_OF.match(value.text[:200]) if self.language == "cuda" else None
+            if made is not None and made[1] in self.class_names:
+                return made[1]
             if value.kind == "call":
                 name = last_segment(callee_text(value))
                 if name in self.class_names:
@@ -477,16 +487,26 @@ class Scopes:
         return ""
 
     def _declared_class(self, key: str) -> str:
-        return self._declared_names.get(key.removeprefix("self."), "")
+        return self._declared_names.get(_element(key.removeprefix("self.")), "")
 
     @cached_property
     def _declared_names(self) -> dict[str, str]:
-        """Names that stand behind the name of a class of this file: `Timer timer`, `Timer *t`."""
+        """Names that are declared with the name of a class of this file, and those made of them.
+
+        `Timer timer`, `Timer *t`, `std::vector<std::unique_ptr<Job>> jobs`, `Job jobs[4]`,
+        `for (auto &job : jobs)`.
+        """
         if not self.class_names:
             return {}
         classes = "|".join(re.escape(name) for name in sorted(self.class_names))
-        found = re.findall(rf"\b({classes})\b[\s*&]*\b(\w+)\b", self.tree.text)
-        return {name: class_name for class_name, name in reversed(found)}
+        text = self.tree.text
+        listed = r"(?:<[^<>;(){}]*>)?[\s*&]*(?:,[\s\w:]*)?"  # of a container
+        kept = rf"\b({classes})\b{listed}(?:[>\s*&]|const\b)*\b(\w+)\b"
+        named = {name: kind for kind, name in reversed(re.findall(kept, text))}
+        for name, listed in re.findall(_EACH, text):
+            if _element(listed) in named:
+                named.setdefault(name, named[_element(listed)])
+        return named
 
     def _method(self, scope: Scope, name: str) -> Scope | None:
         owner = next((s.class_name for s in scope.enclosing() if s.class_name), "")
@@ -529,6 +549,17 @@ class Scopes:
             if value is not None:
                 values.append(value)
         return values
+
+
+# What an object is made of: std::make_unique<Job>(n), new Job[4].
+_MADE_OF = re.compile(r"(?:(?:\w+::)*make_(?:unique|shared)\s*<|new\b)\s*(?:\w+::)*(\w+)")
+# for (auto &job : jobs), with the name of the member and that of the list.
+_EACH = re.compile(r"\bfor\s*\(\s*(?:const\s+)?auto\b[\s*&]*(\w+)\s*:\s*([\w.]+)\s*\)")
+
+
+def _element(name: str) -> str:
+    """The list whose member is meant: `jobs` of `jobs[i]`, `jobs.at(i)` and `(*jobs)`."""
+    return re.sub(r"\[.*|\.(at|front|back|get|begin)\(.*|^[(*&\s]+|\)$", "", name)
 
 
 def _namesake(functions: Sequence[Scope], caller: Scope) -> Scope | None:

@@ -2,10 +2,11 @@
 
 `start_timer(&t) ... stop_timer(&t)`, `sdkStartTimer/sdkStopTimer/sdkGetTimerValue`, `tic() ...
 toc()`, `timer.Start() ... timer.Stop() ... timer.Elapsed()`: two calls belong together when their
-names differ in the word for start and stop only, and when they are given the same object. The file
-need not show what they do: the usual stopwatch of a header reads a host clock. One whose function
-in this file records an event, or whose name speaks of the device where the file shows nothing,
-times with events.
+names differ in the word for start and stop only, and when they are given the same object, be it the
+handle that the first returned (`t = Timer::Start(); ... Timer::Stop(t, "copy")`). A text that they
+are given is a remark (`timer_start("sort"); ... timer_stop()`). The file need not show what they
+do: the usual stopwatch of a header reads a host clock. One whose function in this file records an
+event, or whose name speaks of the device where the file shows nothing, times with events.
 """
 
 import re
@@ -28,7 +29,9 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 # Long lists of words read better as text.
 # ruff: noqa: SIM905
 _JOINED = re.compile(
-    r"(start|stop|begin|end|get|read|reset)(timer|time|watch|clock)", re.IGNORECASE
+    r"(start|stop|begin|end|get|read|reset)(?=timer|time|watch|clock)"
+    r"|(timer|watch|clock)(?=start|stop|begin|end)",
+    re.IGNORECASE,
 )
 _STARTS = frozenset({"start", "begin", "tic", "tick", "reset", "restart"})
 _STOPS = frozenset({"stop", "end", "toc", "tock", "finish", "pause"})
@@ -84,10 +87,11 @@ class _Call:
     stem: tuple[str, ...]
     subject: str  # the receiver or the first argument
     method: bool
+    handle: str = ""  # the variable that is given what a start without a subject returns
 
     def joins(self, start: "_Call") -> bool:
         """Whether this call stops or reads the stopwatch that `start` started."""
-        if self.method != start.method or self.subject != start.subject:
+        if self.method != start.method or self.subject != (start.handle or start.subject):
             return False
         if self.verb == "value" and self.subject:
             return True
@@ -113,7 +117,7 @@ def may_use(text: str, language: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.lower() for word in _WORDS.findall(_JOINED.sub(r"\1_\2", text)))
+    return tuple(word.lower() for word in _WORDS.findall(_JOINED.sub(r"\g<0>_", text)))
 
 
 def watches(scopes: Scopes) -> Iterator[Watch]:
@@ -146,7 +150,7 @@ def _built(scope: Scope, calls: list[_Call]) -> Iterator[_Call]:
 def _use(start: _Call, later: list[_Call], scope: Scope, scopes: Scopes) -> Watch | None:
     same = []
     for call in later:
-        if call.verb == "start" and call.stem == start.stem and call.subject == start.subject:
+        if call.verb == "start" and call.stem == start.stem and _names(call) == _names(start):
             break
         if call.verb != "start" and call.joins(start):
             same.append(call)
@@ -162,12 +166,18 @@ def _use(start: _Call, later: list[_Call], scope: Scope, scopes: Scopes) -> Watc
     if scopes.language == "python" and not _READS_CLOCK.search(shown):
         return None
     called = callee_text(start.node) if start.node.kind == "call" else ""
-    given = [a.text for call in (start, stop) for a in positional(call.node)]
+    arguments = (a for call in (start, stop) for a in positional(call.node))
+    given = [a.text for a in arguments if a.kind != "string"]  # a label is about what is measured
     about = " ".join((called, start.subject, _declared(scopes, start), *given))
     on_device = bool(re.search(r"EventRecord|\.record\(|record_event\(|\bEvent\(", shown))
     if not shown and "sdk" not in about:
         on_device = bool(_ON_DEVICE.search(about))
     return Watch(start.node, stop.node, value.node, scope, on_device)
+
+
+def _names(start: _Call) -> tuple[str, str]:
+    """By what the calls that belong to a start know its stopwatch."""
+    return start.subject, start.handle
 
 
 def _is_inherited(start: _Call, scope: Scope) -> bool:
@@ -204,10 +214,19 @@ def _classify(node: Node) -> _Call | None:
         return None  # test_timer_stop_throw() is no stopwatch
     receiver = squeeze(callee)[: -len(name)].rstrip(".:->") if name != callee else ""
     method = bool(receiver) and "::" not in callee
-    given = positional(node)
+    given = [argument for argument in positional(node) if argument.kind != "string"]
     subject = receiver if method else (squeeze(given[0].text).lstrip("&*") if given else "")
     dropped = _STARTS | _STOPS | _VALUES
-    return _Call(node, verb, tuple(w for w in words if w not in dropped), subject, method)
+    stem = tuple(w for w in words if w not in dropped)
+    return _Call(node, verb, stem, subject, method, "" if subject else _handle(node, verb))
+
+
+def _handle(node: Node, verb: str) -> str:
+    """The variable that is given what a start returns: int t = Timer::Start()."""
+    parent = node.parent
+    if verb != "start" or parent is None or parent.kind != "assign" or "::" not in node.text:
+        return ""
+    return squeeze(parent.children[0].text)
 
 
 def _verb(words: Sequence[str]) -> str:
@@ -227,7 +246,9 @@ def _is_watch(scopes: Scopes, call: _Call) -> bool:
         return False
     if scopes.language == "cuda" and call.subject in _queues(scopes.tree.text):
         return False  # an executor that times itself does so with events, and waits for them
-    words = {*_WORDS.findall(_JOINED.sub(r"\1_\2", name)), *_WORDS.findall(subject_type)}
+    if scopes.language == "cuda" and not call.method:
+        name = callee_text(call.node)  # Timer::Start()
+    words = {*_WORDS.findall(_JOINED.sub(r"\g<0>_", name)), *_WORDS.findall(subject_type)}
     if call.method or re.search(r"timer|watch", call.subject, re.IGNORECASE):
         words |= set(_WORDS.findall(call.subject))
     return any(_WATCH.search(word.lower()) for word in words)

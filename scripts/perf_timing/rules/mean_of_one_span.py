@@ -171,4 +171,28 @@ def _is_count_division(source: SourceFile, node: Node, part: Node) -> bool:
         return False
     if below.kind == "number":
         return not re.fullmatch(r"1000(\.0?f?)?|1e-?\d+f?|1000000(\.0?)?|1024|60(\.0)?", below.text)
+    if _is_unit(source, re.sub(r"^\([\w\s]+\)", "", below.text)):
+        return False
     return not re.search(r"\d", last_segment(below.text)) or below.kind != "binary"
+
+
+# Not a number of repetitions that happens to be 1000.
+_OF_TIME = re.compile(
+    r"\w*(sec|milli|micro|nano|(?<![a-z])[mun]s(?![a-z])|per_|p(er)?_?s)\w*", re.IGNORECASE
+)
+
+
+def _is_unit(source: SourceFile, name: str) -> bool:
+    """Whether a divisor converts units: CLOCKS_PER_SEC, or a constant of C++ that is 1000**n."""
+    if source.language != "cuda" or not _OF_TIME.fullmatch(name):
+        return False
+    value = rf"(?:#\s*define\s+{name}\s+|\bconst\w*\s[\w\s]*\b{name}\s*=\s*)\(?\s*([\d.eE+-]+)"
+    given = re.search(value, source.tree.text)
+    return name == "CLOCKS_PER_SEC" or (given is not None and _is_power(given[1]))
+
+
+def _is_power(number: str) -> bool:
+    try:
+        return float(number) in (1e3, 1e6, 1e9, 1e-3, 1e-6, 1e-9)
+    except ValueError:
+        return False

@@ -66,7 +66,7 @@ _CHECK = re.compile(
     r"|hip)(DeviceSynchronize|StreamSynchronize|EventSynchronize|Memcpy)"
     r"|(if|=|return)\s*\(?\s*(cuda|hip)(DeviceSynchronize|StreamSynchronize"
     r"|EventSynchronize)|CHECK_KERNEL|CUDA_CHECK_LAST|KERNEL_CHECK|check_kernel"
-    r"|LAUNCH_CHECK|CUDA_KERNEL_LAUNCH"
+    r"|LAUNCH_CHECK|CUDA_KERNEL_LAUNCH|(?i:check_?\w*err\w*|err\w*check)\s*\(\s*(\)|\")"
 )
 
 
