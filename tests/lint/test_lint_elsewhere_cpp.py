@@ -164,3 +164,52 @@ def test_a_result_hangs_on_the_files_that_were_read(tmp_path: Path) -> None:
     unit = Unit(str(tmp_path / "main.cu"), "cuda", PROGRAM.format(work="run(d_x);"))
     consulted = check.check([unit], catalog.load_rules()).consulted[unit.path]
     assert ("content", str(header)) in consulted
+
+
+COLD = """\
+#include "tools.h"
+int main(int argc, char **argv) {{
+  float *buffer;
+  cudaMalloc(&buffer, 1024);
+  auto t0 = std::chrono::steady_clock::now();
+  {work}
+  auto t1 = std::chrono::steady_clock::now();
+  printf("%f s\\n", std::chrono::duration<double>(t1 - t0).count());
+}}
+"""
+SORTS = "void run(float *x) {\n  thrust::sort(thrust::device, x, x + 9);\n}\n"
+CASTS = "void run(float *x) {\n  keep(thrust::raw_pointer_cast(x));\n}\n"
+FREES = "void run(float *x) {\n  cudaFree(x);\n  cudaDeviceSynchronize();\n}\n"
+DEEPER = "static void go(float *x) { scale<<<1, 32>>>(x); }\nvoid run(float *x) { go(x); }\n"
+    "static void go(float *x) { scale<<<1, 32>>>(x); }\nvoid run(float *x) { go(x); wait(); }\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "work", "cold"),
+    [
+        pytest.param(WAITS, "run(data);", True, id="it launches and waits"),
+        pytest.param(LEAVES, "run(data);", True, id="it waits and launches"),
+        pytest.param(DEEPER, "CHECK(run(data));", True, id="a function launches that it calls"),
+        pytest.param(SORTS, "for (int i = 0; i < 9; ++i) run(data);", True, id="it uses Thrust"),
+        pytest.param(HOST, "run(data);", False, id="it runs on the host only"),
+        pytest.param(FREES, "run(data);", False, id="it frees and waits only"),
+        pytest.param(CASTS, "run(data);", False, id="it casts a pointer of Thrust only"),
+        pytest.param(WAITS, "run(data); run(argv[1]);", False, id="the program is what is timed"),
+        pytest.param(WAITS, "pool.run(data);", False, id="a method has the name"),
+        pytest.param(WAITS, "other(data);", False, id="another function is called"),
+    ],
+)
+def test_work_is_found_where_only_another_file_shows_it(
+    tmp_path: Path, text: str, work: str, cold: bool
+) -> None:
+    (tmp_path / "tools.h").write_text("void run(float *x);\n", encoding="utf-8")
+    (tmp_path / "tools.cu").write_text(text, encoding="utf-8")
+    program = COLD.format(work=work)
+    assert reported(tmp_path / "main.cu", program, "missing-warmup") is cold
+
+
+def test_work_of_another_file_is_warm_where_it_ran_before(tmp_path: Path) -> None:
+    (tmp_path / "tools.h").write_text(WAITS, encoding="utf-8")
+    program = COLD.format(work="run(data);").replace("  auto t0", "  run(data);\n  auto t0")
+    assert not reported(tmp_path / "main.cu", program, "missing-warmup")

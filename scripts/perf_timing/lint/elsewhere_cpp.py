@@ -1,11 +1,12 @@
 """What a C++ function, stopwatch or macro of another file does, read when a finding hangs on it.
 
 A rule that is about to report asks how a call, whose function the linted file does not show, leaves
-the device: with work that may still run, or waited for. The function is looked for in the headers
-that the file includes in quotes (and in those that they include), found beside the file, or in the
-folders above it and their `include`, `inc`, `src` and `common`; in the sources that belong to these
-headers by name; and, if none of them has it, in the other sources of the file's folder. What is
-found depends on the files on disk only.
+the device: with work that may still run, or waited for. Of a region in which the file shows no work
+it is asked whether one of the functions that it calls launches. The function is looked for in the
+headers that the file includes in quotes (and in those that they include), found beside the file, or
+in the folders above it and their `include`, `inc`, `src` and `common`; in the sources that belong
+to these headers by name; and, if none of them has it, in the other sources of the file's folder.
+What is found depends on the files on disk only.
 """
 
 import os
@@ -15,9 +16,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from perf_timing.lint import consulted
+from perf_timing.lint import vocabulary as words
 from perf_timing.lint.nearby import folders_above
 
 _File = tuple[Path, str]  # where it lies, and the state of its content
+Files = tuple[tuple[_File, ...], tuple[_File, ...]]  # what a file includes; what lies beside it
 
 WAITS = "waits"  # all that was queued is done when it returns
 WORKS = "works"  # what it queued may still run
@@ -42,18 +45,29 @@ _EVENTS = re.compile(
     r"|(?P<call>\b[A-Za-z_]\w*)\s*(?:<[^<>;(){}]*>\s*)?\("
 )
 _DEVICE = re.compile(r"cuda|hip[A-Z]|<<<|cu(blas|dnn|fft|sparse|solver)|thrust::|cub::|stream|sycl")
+_THRUST = re.compile(r"\bthrust::\w+(?=\s*(?:<[^<>;(){}]*>\s*)?\()")
 _KEYWORDS = frozenset({"if", "for", "while", "switch", "return", "sizeof", "catch", "defined"})
 
 
 def leaves(path: str, text: str, name: str) -> str:
     """How the function or macro `name`, called by the C++ file `path`, leaves the device."""
-    near, far = _files(path, text)
+    near, far = files_of(path, text)
     return _of_files(near, name, 0) or _of_files(far, name, 0) or UNKNOWN
+
+
+def launches(files: Files, name: str) -> str:
+    """How a function leaves the device that launches: WORKS or WAITS; "" for one that does not."""
+    for group in files:
+        if _launches(group, name, 0):
+            return WORKS if _of_files(group, name, 0) == WORKS else WAITS
+        if _bodies(group, name):
+            return ""
+    return ""
 
 
 def stopwatch_waits(path: str, text: str, kind: str, name: str) -> bool:
     """Whether the method `name` of the class `kind` waits for the device or records an event."""
-    for files in _files(path, text):
+    for files in files_of(path, text):
         bodies = [body for file in files for body in _methods(_stripped(*file), kind, name)]
         if bodies:
             return all("EventRecord" in b or _outcome(b, files, 0) == WAITS for b in bodies)
@@ -62,21 +76,51 @@ def stopwatch_waits(path: str, text: str, kind: str, name: str) -> bool:
 
 def waiting_macros(path: str, text: str, names: Iterable[str]) -> set[str]:
     """Those of some names that are macros of this file, or of a header, with a wait in them."""
-    texts = [text, *(consulted.text(*file) for file in _files(path, text)[0])]
+    texts = [text, *(consulted.text(*file) for file in files_of(path, text)[0])]
     return {name for name in names if any("ynchronize" in _macro(t, name) for t in texts)}
 
 
 def _of_files(files: tuple[_File, ...], name: str, depth: int) -> str:
     """How the functions of this name in some files leave the device; "" where there is none."""
-    found = set()
-    for file in files:
-        code = _stripped(*file)
-        if name in code:
-            bodies = [*_functions(code, name), *filter(None, [_macro(code, name)])]
-            found |= {_outcome(body, files, depth) for body in bodies}
+    found = {_outcome(body, files, depth) for body in _bodies(files, name)}
     if not found:
         return ""
     return found.pop() if len(found) == 1 else UNKNOWN
+
+
+def _bodies(files: tuple[_File, ...], name: str) -> list[str]:
+    """The bodies of the functions and macros of this name in some files."""
+    found: list[str] = []
+    for file in files:
+        code = _stripped(*file)
+        if name in code:
+            found += [*_functions(code, name), *filter(None, [_macro(code, name)])]
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _launches(files: tuple[_File, ...], name: str, depth: int) -> bool:
+    """Whether all functions of this name launch, or call others that do."""
+    bodies = _bodies(files, name)
+    return bool(bodies) and all(_computes(body, files, depth) for body in bodies)
+
+
+def _computes(body: str, files: tuple[_File, ...], depth: int) -> bool:
+    if any(not words.CPP_THRUST_TOOLS.search(call[0]) for call in _THRUST.finditer(body)):
+        return True
+    for event in _EVENTS.finditer(body):
+        if event["work"] and (
+            "aunch" in event["work"] or event["work"] == "<<<" or _is_library_work(event["work"])
+        ):
+            return True
+        called = event["call"] and event["call"] not in _KEYWORDS and depth < _DEEPEST
+        if called and _launches(files, event["call"], depth + 1):
+            return True
+    return False
+
+
+def _is_library_work(name: str) -> bool:
+    return bool(words.CPP_LIBRARY_WORK.match(name) or name.startswith(("cub::", "hipcub::")))
 
 
 def _outcome(body: str, files: tuple[_File, ...], depth: int) -> str:
@@ -149,7 +193,7 @@ def _macro(code: str, name: str) -> str:
     return found[1] if found else ""
 
 
-def _files(path: str, text: str) -> tuple[tuple[_File, ...], tuple[_File, ...]]:
+def files_of(path: str, text: str) -> Files:
     """The files that a file includes, with their sources; and the other sources beside it."""
     own = Path(path).absolute()
     found: dict[Path, str] = {}

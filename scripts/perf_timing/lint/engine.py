@@ -95,7 +95,7 @@ class SourceFile:
 
     @cached_property
     def regions(self) -> Regions:
-        return Regions(self.scopes, self.flow)
+        return Regions(self.scopes, self.flow, self._launches_elsewhere)
 
     @cached_property
     def units(self) -> tuple[list[Problem], list[Quantity]]:
@@ -133,6 +133,17 @@ class SourceFile:
         if name.partition(".")[0] not in self.scopes.imports:
             return False
         return elsewhere.waits(self.unit.path, self.scopes.resolve(name))
+
+    def _launches_elsewhere(self, call: Node) -> str:
+        """How a function of another file that launches, and that C++ calls, leaves the device."""
+        name = re.sub(r"\s*<.*", "", callee_text(call), flags=re.DOTALL)
+        if not re.fullmatch(r"(\w+::)*\w+", name) or self._is_known(name):
+            return ""
+        return elsewhere_cpp.launches(self._files_beside, last_segment(name))
+
+    @cached_property
+    def _files_beside(self) -> elsewhere_cpp.Files:
+        return elsewhere_cpp.files_of(self.unit.path, self.tree.text)
 
     def _leaves(self, call: Node) -> str:
         """How a function of another file that C++ calls leaves the device."""

@@ -62,6 +62,10 @@ _OF_HOST = re.compile(
     r"(std::|f?(abs|min|max)$|(sqrt|exp|log|pow|sin|cos|floor|ceil|round)f?$|swap$"
     r"|(v?s?n?f?printf|puts|[mc]alloc|free|mem(cpy|set|move|cmp)|assert|sizeof)$)"
 )
+# What runs a lambda that it is given before it returns, by its name: a macro, an algorithm of std.
+_RUNS_LAMBDA = re.compile(
+    r"[A-Z][A-Z0-9_]*_[A-Z0-9_]+|std::(for_each(_n)?|invoke|apply|visit|call_once|generate(_n)?)"
+)
 # A function that is called at each step, by the name of the parameter; and what draws a picture.
 _CALLBACK = re.compile(r"\w*(callback|hook)\w*\s*=|on_(?!gpu|device)\w+\s*=")
 _DRAWS = re.compile(r"(render|imshow|imwrite|savefig)$")
@@ -161,6 +165,9 @@ class Flow:
             if passed is not None:
                 yield from passed
                 return
+        if function is None and not known and (ran := self._ran_inside(node, depth)):
+            yield from ran
+            return
         found = self.roles.of(node, scope)
         if function is not None and self._compiled(function):
             copies = known & {r.BLOCKING, r.COPY}  # Numba's, of arrays of the host
@@ -171,6 +178,24 @@ class Flow:
             found = (found - {r.WORK, r.LIKELY}) | {r.BLOCKING}
         if found:
             yield Step(node, node, found, node.end)
+
+    def _ran_inside(self, node: Node, depth: int) -> list[Step]:
+        """The steps of lambdas of C++ that a macro or an algorithm of std runs before it returns.
+
+        AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "scale", [&] { scale<<<...>>>(...); });
+        """
+        if self.scopes.language != "cuda" or node.kind != "call":
+            return []
+        if not _RUNS_LAMBDA.fullmatch(callee_text(node)):
+            return []
+        given = (self.scopes.by_node.get(id(a)) for a in positional(node) if a.kind == "lambda")
+        return [
+            step
+            for function in given
+            if function is not None
+            for step in self._at(self.steps(function, depth + 1), node, function)
+            if r.OPAQUE not in step.roles
+        ]
 
     def _is_watched(self, node: Node, scope: Scope, depth: int) -> bool:
         """Whether a call is given a function of the file that looks at each of its steps.

@@ -170,10 +170,14 @@ _HARNESS_LIKE = re.compile(r"bench|autorange|profile|measure|time|repeat|report|
 class Regions:
     """All measured regions of a file."""
 
-    def __init__(self, scopes: Scopes, flow: Flow) -> None:
+    def __init__(
+        self, scopes: Scopes, flow: Flow, launches: Callable[[Node], str] = lambda _: ""
+    ) -> None:
+        """`launches` tells how a function of another file leaves the device (elsewhere_cpp.py)."""
         self.scopes = scopes
         self.flow = flow
         self.roles = flow.roles
+        self.launches = launches
 
     # Clock values
 
@@ -370,9 +374,30 @@ class Regions:
         steps = region.steps
         for low, high in region.spans:
             steps = steps + self.flow.between(region.scope, low, high)
-        if any(s.works or s.roles & {r.BLOCKING, r.OPAQUE, r.COPY, r.HARNESS} for s in steps):
+        if any(s.roles & {r.OPAQUE, r.HARNESS} or _computes(s) for s in steps):
             return steps
-        return sorted([*steps, *self._implied(region, steps)], key=lambda s: s.position)
+        found = self._elsewhere(region)
+        if not found and not any(s.works or s.roles & {r.BLOCKING, r.COPY} for s in steps):
+            found = self._implied(region, steps)
+        return sorted([*steps, *found], key=lambda s: s.position)
+
+    def _elsewhere(self, region: Region) -> list[Step]:
+        """Calls of C++ functions that launch, by what other files on disk show of them.
+
+        Looked at where the file itself shows nothing that computes, only copies at most.
+        """
+        if self.scopes.language != "cuda" or region.kind == "benchmark":
+            return []
+        if any(region.holds(n) for n in region.scope.names.get("argv", [])):
+            return []  # the run time of a program
+        found = []
+        for call in region.scope.nodes:
+            if call.kind == "call" and region.holds(call) and _is_statement(call):
+                left = self.launches(call) if not self.roles.of(call, region.scope) else ""
+                if left:
+                    role = r.WORK if left == "works" else r.BLOCKING
+                    found.append(Step(call, call, frozenset({role, r.LIKELY}), call.end))
+        return found
 
     def _implied(self, region: Region, steps: list[Step]) -> list[Step]:
         """Calls of other files where nothing else can be what is measured.
@@ -1133,6 +1158,18 @@ def _stands_alone(call: Node) -> bool:
     if call.tree.language == "cuda" and parent.kind in ("for", "while", "if", "else"):
         return parent.children[-1] is call and parent.kind != "while"  # a body without braces
     return parent.kind == "block" or (parent.kind == "assign" and parent.children[-1] is call)
+
+
+def _is_statement(call: Node) -> bool:
+    """Whether a call is a statement by itself, or within the check of its status."""
+    outer = call.parent.parent if call.parent is not None and call.parent.kind == "args" else None
+    checked = outer is not None and len(positional(outer)) <= _MOST_CHECKED
+    return _stands_alone(call) or (checked and outer is not None and _stands_alone(outer))
+
+
+def _computes(step: Step) -> bool:
+    """Whether a step is work of the device other than a copy."""
+    return bool(step.works or r.BLOCKING in step.roles) and r.COPY not in step.roles
 
 
 def _yields(function: Scope) -> bool:
