@@ -181,8 +181,6 @@ SORTS = "void run(float *x) {\n  thrust::sort(thrust::device, x, x + 9);\n}\n"
 CASTS = "void run(float *x) {\n  keep(thrust::raw_pointer_cast(x));\n}\n"
 FREES = "void run(float *x) {\n  cudaFree(x);\n  cudaDeviceSynchronize();\n}\n"
 DEEPER = "static void go(float *x) { scale<<<1, 32>>>(x); }\nvoid run(float *x) { go(x); }\n"
-    "static void go(float *x) { scale<<<1, 32>>>(x); }\nvoid run(float *x) { go(x); wait(); }\n"
-)
 
 
 @pytest.mark.parametrize(
