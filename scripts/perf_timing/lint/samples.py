@@ -551,10 +551,10 @@ def backward_is_new(source: SourceFile, region: Region) -> bool:
         for s in source.flow.steps(region.scope)
         if s.position <= start
     )
-    return forward and not gone_back and not _warm_helper(before)
+    return forward and not gone_back and not named_warm(before)
 
 
-def _warm_helper(calls: list[Node]) -> bool:
+def named_warm(calls: list[Node]) -> bool:
     """Whether one of some calls is a warm-up by its name, whatever it runs."""
     return any(WARM.search(last_segment(callee_text(call))) for call in calls)
 

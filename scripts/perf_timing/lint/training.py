@@ -4,19 +4,28 @@ A step loop is the innermost loop around `optimizer.step()`, or around `backward
 optimizer steps; an epoch is no step. It is timed where a region encloses it, in its function or in
 one that calls it; where the clock starts in one of its steps and stops behind it (`if step == 1:
 start = clock()`); or where readings lie in it, from step to step, over windows of steps or around a
-part of each step.
+part of each step. A running clock is stopped in some steps, to validate or to save, and started
+again: what the other steps do is in its figure, up to their last line.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from perf_timing.lint import samples
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
+from perf_timing.lint.lazy import lazy_names, used
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import Scope, callee_text, last_segment, loop_body, loops_around
+from perf_timing.lint.scopes import (
+    Scope,
+    callee_text,
+    last_segment,
+    loop_body,
+    loops_around,
+    target_key,
+)
 
 _UPDATES = re.compile(
     r"(^|[._])(opt\w*|\w*optim\w*|\w*scaler|\w*engine|accelerator)(\[[^\]]*\])?\.step$",
@@ -131,6 +140,94 @@ def parts(source: SourceFile, training: StepLoop) -> Iterator[Region]:
         # That it is shown as the time that is left (ETA: 0:12:30) makes it no other time.
         if region.scope is training.scope and loops[:1] == [training.loop]:
             yield region
+
+
+@dataclass(frozen=True)
+class RunningClock:
+    """A clock that runs through a loop of training steps and is stopped in some of them.
+
+    `opening` is the reading before the loop; each pause is (where it is stopped, the next start).
+    `discards`: the clock is also set anew without a stop, which leaves the steps before out.
+    """
+
+    opening: Node
+    pauses: tuple[tuple[Node, Node], ...]
+    discards: bool
+
+    def runs_at(self, node: Node) -> bool:
+        """Whether the clock runs where a node of the loop stands."""
+        return not any(stop.start <= node.start < start.end for stop, start in self.pauses)
+
+
+def running_clocks(source: SourceFile, training: StepLoop) -> Iterator[RunningClock]:
+    """The clocks that are started before a loop, and stopped and started again in some steps."""
+    stops: dict[str, list[Node]] = {}
+    for delta, _start, end, scope in source.regions.deltas:
+        if scope is training.scope and delta.kind == "binary" and _is_inside(end, training.loop):
+            stops.setdefault(target_key(delta.children[1]), []).append(delta)
+    for name, deltas in stops.items():
+        readings = [
+            value
+            for _, value in source.scopes.assignments(name, training.scope)
+            if source.regions.clock_of(value, training.scope) is not None
+        ]
+        openings = [v for v in readings if v.end <= training.loop.start]
+        starts = [v for v in readings if _is_inside(v, training.loop)]
+        found = [(v, _stop_before(v, deltas, training.loop)) for v in starts]
+        pauses = tuple((stop, v) for v, stop in found if stop is not None)
+        if openings and pauses:
+            discards = any(stop is None for _, stop in found)
+            yield RunningClock(openings[-1], pauses, discards)
+
+
+def compiled_in(source: SourceFile, training: StepLoop, clock: RunningClock) -> Step | None:
+    """The first training step's call of a compiled model, where a running clock holds it.
+
+    That the model ran before for a validation does not help: without gradients it is another graph.
+    None where steps are left out, or where the loop is not what first goes back through the model.
+    """
+    lazy = lazy_names(source)
+    if not lazy or clock.discards:
+        return None
+    opening = clock.opening.start
+    calls = [n for n in training.scope.nodes if n.kind == "call" and n.end <= opening]
+    warm = samples.named_warm(calls) or any(
+        last_segment(_callee(step)) == "backward"
+        for step in source.flow.steps(training.scope)
+        if step.position <= opening
+    )
+    if warm:
+        return None
+    return next((s for s in training.steps if used(s, lazy) and clock.runs_at(s.site)
+                 and s.works and in_every_step(s.site, training.loop)), None)  # fmt: skip
+
+
+def _is_inside(node: Node, loop: Node) -> bool:
+    return any(around is loop for around in loops_around(node))
+
+
+def _stop_before(start: Node, stops: list[Node], loop: Node) -> Node | None:
+    """The stop that stands before a start, in the branch for some steps in which both are."""
+    branch = next((p for p in start.ancestors() if p.kind in ("if", "elif", "else")), None)
+    if branch is None or branch.start < loop.start or not samples.rare(start, loop):
+        return None
+    before = (s for s in stops if branch.start < s.start and s.end <= start.start)
+    return next(before, None)
+
+
+def in_every_step(node: Node, loop: Node, holds: Collection[str] = ()) -> bool:
+    """Whether no condition keeps a place from some steps; that the rank is the first does not.
+
+    Nor does a condition that is one of the names in `holds`.
+    """
+    for parent in node.ancestors():
+        if parent is loop:
+            return True
+        if parent.kind in ("if", "elif", "else", "except", "case", "cond"):
+            asked = parent.children[0].text if parent.kind == "if" else ""
+            if not of_one_rank(parent) and asked not in holds:
+                return False
+    return False
 
 
 def _counts_epochs(loop: Node) -> bool:

@@ -3,7 +3,8 @@
 ## What it does
 Reports compile, trace, build and load calls between the two readings or in a function that a
 benchmark helper times, and the first call of a function that is compiled on its first call
-(torch.compile, numba.cuda.jit) where it lies inside.
+(torch.compile, numba.cuda.jit) where it lies inside. So does the first step of a training under a
+clock that is stopped to validate and started again, unless the steps at first are left out.
 
 ## Why it misleads
 Compilation takes seconds where the work takes microseconds. Where it happens once, the mean of many
@@ -56,13 +57,14 @@ print((time.perf_counter() - t0) / 10)
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from perf_timing.lint import roles as r
 from perf_timing.lint import samples
+from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
+from perf_timing.lint.lazy import lazy_names, used
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import callee_text, last_segment, positional, squeeze
 
@@ -79,10 +81,6 @@ FIRST = (
 NOTE = (
     "Compile and call once before the measurement; render-timing simple-event, triton and"
     " cute do so."
-)
-_LAZY = re.compile(
-    r"(^|[._])(torch\.compile|cuda\.jit|numba\.jit|njit|numba\.cuda\.jit|jax\.jit"
-    r"|RawKernel|ElementwiseKernel)$"
 )
 
 
@@ -115,6 +113,14 @@ def check(source: SourceFile) -> Iterator[Report]:
         if first is not None and id(first[0]) not in seen:
             seen.add(id(first[0]))
             yield Report(first[0], FIRST.format(call=first[1], start=region.start.line))
+    for training in training_loops.step_loops(source):
+        for clock in training_loops.running_clocks(source, training):
+            compiled = training_loops.compiled_in(source, training, clock)
+            if compiled is not None and id(compiled.site) not in seen:
+                seen.add(id(compiled.site))
+                call = used(compiled, lazy_names(source)) or ""
+                message = FIRST.format(call=call, start=clock.opening.line)
+                yield Report(compiled.site, message, anywhere=True)
 
 
 _MOST_LINES = 100  # a longer span is a phase of a program
@@ -159,11 +165,11 @@ def _cached(step: Step) -> bool:
 
 def _first_call(source: SourceFile, region: Region) -> tuple[Node, str] | None:
     """The call that runs a lazily compiled function for the first time in the file's order."""
-    lazy = _lazy_names(source)
+    lazy = lazy_names(source)
     if not lazy or not samples.is_benchmark(source, region):
         return None
     for step in region.steps:
-        name = _uses(step, lazy)
+        name = used(step, lazy)
         if name is None or step.site.kind != "call":
             continue
         if samples.ran_before(source, region.scope, region.start.start, [step]) and not _fresh(
@@ -209,37 +215,6 @@ def _used_before(source: SourceFile, name: str, made: Node, site: Node) -> bool:
     )
 
 
-@lru_cache(maxsize=2)
-def _lazy_names(source: SourceFile) -> dict[str, Node]:
-    """Names of functions that compile when they are first called, and where they are made."""
-    found: dict[str, Node] = {}
-    for call in source.scopes.calls:
-        parent = call.parent
-        if parent is None or parent.kind != "assign" or parent.children[0].kind != "name":
-            continue
-        if _LAZY.search(source.scopes.resolve(callee_text(call))):
-            found[squeeze(parent.children[0].text)] = call
-    for scope in source.scopes.all:
-        for decorator in scope.decorators:
-            name = squeeze(decorator.text).lstrip("@").partition("(")[0]
-            if _LAZY.search(source.scopes.resolve(name)):
-                found[scope.name] = decorator
-    return found
-
-
-def _uses(step: Step, lazy: dict[str, Node]) -> str | None:
-    for node in (step.node, step.site):
-        if node.kind == "call":
-            names = [
-                re.sub(r"\[.*", "", callee_text(node)),
-                *(squeeze(a.text) for a in positional(node)),
-            ]
-            for name in names:
-                if name in lazy:
-                    return name
-    return next((h.name for h in step.helpers if h.name in lazy), None)
-
-
 def _fresh(source: SourceFile, region: Region, name: str) -> bool:
     """Whether what ran before was called without the compiled function as an argument."""
     return any(
@@ -251,7 +226,7 @@ def _fresh(source: SourceFile, region: Region, name: str) -> bool:
 
 def _named_before(source: SourceFile, region: Region, name: str) -> bool:
     """Whether the compiled function is called or handed on before the region starts."""
-    made = _lazy_names(source)[name]
+    made = lazy_names(source)[name]
     for scope in region.scope.enclosing():
         for node in scope.nodes:
             if (

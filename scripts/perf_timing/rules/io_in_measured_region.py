@@ -2,8 +2,10 @@
 
 ## What it does
 Reports print, logging, progress-bar and file calls between the two readings: in every iteration of
-a loop that is measured as a whole, or between two readings that are close together. A checkpoint
-counts in the time of an epoch as well, where each epoch writes one.
+a loop that is measured as a whole, or between two readings that are close together. Under a clock
+that is stopped in some steps of a training, to validate, and started again, what each step writes
+counts, whatever the file is for. A checkpoint counts in the time of an epoch as well, where each
+epoch writes one.
 
 ## Why it misleads
 Writing takes host time in which no work is queued; a terminal can take milliseconds a line. What is
@@ -60,11 +62,12 @@ from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
 from perf_timing.lint import samples
+from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, loops_around
+from perf_timing.lint.scopes import argument, callee_text, last_segment, loops_around
 
 CODE = "TIM205"
 LABEL = "IO-LOOP"
@@ -86,6 +89,13 @@ _CLOSE_LINES = 100
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each write that is measured."""
     seen: set[int] = set()
+    for clock, step in _in_running_clocks(source):
+        if id(step.site) not in seen:
+            seen.add(id(step.site))
+            call = last_segment(callee_text(step.site)) if step.site.kind == "call" else "output"
+            message = MESSAGE.format(call=call, start=clock.opening.line)
+            related = ((clock.opening, "measured from here"),)
+            yield Report(step.site, message, related=related, anywhere=True)
     for region in source.regions.all:
         if (
             region.kind not in ("clock", "event")
@@ -122,6 +132,38 @@ def check(source: SourceFile) -> Iterator[Report]:
                     anywhere=call == "export_chrome_trace"  # it is there to measure
                     or _tells_speed(source, region, step),
                 )
+
+
+def _in_running_clocks(source: SourceFile) -> Iterator[tuple[training_loops.RunningClock, Step]]:
+    """The first write of each training step under a clock that is stopped for other things."""
+    for training in training_loops.step_loops(source):
+        writes = [
+            step
+            for step in training.steps
+            if r.IO in step.roles
+            and training.own(step)
+            and training_loops.in_every_step(step.site, training.loop)
+            and (not step.helpers or _writes_for_all(step))
+        ]
+        for clock in training_loops.running_clocks(source, training):
+            found = next((s for s in writes if clock.runs_at(s.site)), None)
+            if found is not None:
+                yield clock, found
+
+
+def _writes_for_all(step: Step) -> bool:
+    """Whether a function of the file writes what it is given, be it on one rank: print0(text)."""
+    helper = step.helpers[0]
+    if len(step.helpers) != 1 or not _LOGS.search(helper.short_name) or step.site.kind != "call":
+        return False
+    header = helper.node.child("params")
+    told = set()
+    for number, name in enumerate(helper.parameters):
+        given = argument(step.site, number, name)
+        default = re.search(rf"\b{name}\b[^,]*=\s*True", header.text) if header else None
+        if given.text == "True" if given is not None else default:
+            told.add(name)
+    return training_loops.in_every_step(step.node, helper.node, told)
 
 
 _SPEED = re.compile(

@@ -4,7 +4,8 @@
 Reports the opening reading (or the record of the start event) of a measurement whose work has not
 run before: no earlier call, no named warm-up, no first samples that are dropped, and no statistic
 that a first outlier leaves alone. A function that was told by a number to launch another kernel, as
-in run(1, x) before run(2, x), has not run the same work.
+in run(1, x) before run(2, x), has not run the same work. Of training, only a clock that is stopped
+to validate and started again is reported, where it runs while the first step compiles the model.
 
 ## Why it misleads
 The first execution may create the context, compile and load kernels, grow the allocator, set up
@@ -70,6 +71,7 @@ from collections.abc import Iterator
 
 from perf_timing.lint import convergence, samples
 from perf_timing.lint import roles as r
+from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -101,6 +103,9 @@ NOTE = (
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each first sample that is cold."""
     seen: set[int] = set()
+    for report in _compiling_steps(source):
+        seen.add(id(report.node))
+        yield report
     for region in sorted(source.regions.all, key=lambda g: (g.start.start, g.end.start)):
         work = _first(region)
         if work is None or {id(region.start), id(work.site)} & seen:
@@ -113,6 +118,19 @@ def check(source: SourceFile) -> Iterator[Report]:
             first = _loaded(source, region) or work
             message = MESSAGE.format(work=first.site.line, end=region.end.line, costs=costs)
             yield Report(region.start, message, related=((first.site, "first execution"),))
+
+
+def _compiling_steps(source: SourceFile) -> Iterator[Report]:
+    """Yield a report for each clock of a training that runs while its first step compiles."""
+    for training in training_loops.step_loops(source):
+        for clock in training_loops.running_clocks(source, training):
+            step = training_loops.compiled_in(source, training, clock)
+            if step is not None:
+                end = clock.pauses[0][0].line
+                costs = "compilation of kernels"
+                message = MESSAGE.format(work=step.site.line, end=end, costs=costs)
+                related = ((step.site, "first execution"),)
+                yield Report(clock.opening, message, related=related, anywhere=True)
 
 
 def _loaded(source: SourceFile, region: Region) -> Step | None:
