@@ -296,6 +296,21 @@ class Flow:
             for name in (self.scopes.resolve(callee_text(call)),)
         )
 
+    def handed_in(self, call: Node, scope: Scope) -> list[Scope]:
+        """The functions of the file that a call of a callable parameter may run."""
+        name = squeeze(call.children[0].text) if call.children else ""
+        owner = next((s for s in scope.enclosing() if name in s.parameters), None)
+        if owner is None or self.scopes.assignments(name, scope):
+            return []
+        found: dict[int, Scope] = {}
+        for value in self.passed(owner, name):
+            function = value if isinstance(value, Scope) else None
+            if isinstance(value, Node):
+                function = self.scopes.callable_value(value, self.scopes.scope_of(value))
+            if function is not None:
+                found[id(function)] = function
+        return list(found.values())
+
     def passed(self, owner: Scope, name: str) -> list[Node | Scope]:
         """What the file passes as the callable parameter `name` of `owner`."""
         values: list[Node | Scope] = list(self.scopes.argument_values(owner, name))

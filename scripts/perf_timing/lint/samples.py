@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from perf_timing.lint import kernel_choice, variants
 from perf_timing.lint import roles as r
-from perf_timing.lint import variants
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
@@ -432,7 +432,7 @@ def _identity(node: Node) -> str:
         return re.sub(r"<.*", "", callee)
     if short in ("backward", "step", "item", "cpu", "to", "cuda"):
         return f".{short}"
-    return callee
+    return callee + kernel_choice.chosen_by(node)
 
 
 _LAUNCHES = re.compile(r"^(hip|cuda|cu)Launch(Cooperative)?Kernel(GGL|Ex|ExC)?$")
@@ -567,11 +567,64 @@ def warmed(source: SourceFile, region: Region) -> bool:
     mine = _mine(steps)
     scope = region.scope
     start = region.start.start
-    if _named_warm(source, scope, start) or _ran_before(source, scope, start, mine):
+    if starts_late(region) or _ran_before(source, scope, start, mine, _is_spared(source, region)):
+        return True
+    if _named_warm(source, scope, start) and not _of_another(source, region, mine):
         return True
     if _handed_on(source, scope, start, steps):
         return True
     return _warm_callers(source, scope, steps, mine, 0) or drops_samples(source, region)
+
+
+def starts_late(region: Region) -> bool:
+    """Whether the loop that is measured starts its clock in a later iteration: if (i == 1)."""
+    around = {id(loop) for loop in loops_around(region.end)}
+    for loop in loops_around(region.start):
+        if id(loop) in around or len(loop.children) < 2:
+            continue
+        body = loop_body(loop)
+        head = loop.tree.text[loop.start : body.start] if body is not None else ""
+        for parent in region.start.ancestors():
+            if parent is loop:
+                break
+            asked = parent.kind == "if" and _LATER.fullmatch(squeeze(parent.children[0].text))
+            if asked and re.search(rf"\b{asked[1]}\b", head):
+                return True
+    return False
+
+
+_LATER = re.compile(r"\(?(\w+)==(?!0\)?$)\w+\)?")
+
+
+def _of_another(source: SourceFile, region: Region, mine: set[str]) -> bool:
+    """Whether the warm-up that C++ code speaks of has warmed another measurement than this one.
+
+    What runs between the remark and the first measurement behind it is what that one measures, and
+    all that this one measures is called here, and not there.
+    """
+    steps = [s for s in works(region) if not (r.COPY in s.roles or fills(s))]
+    if source.language != "cuda" or not steps or not all(map(_is_told, steps)):
+        return False
+    start = region.start.start
+    marks = [spot[0] for spot in _warm_words(source, None) if spot[0] < start]
+    first = min((m for m in marks if m >= region.scope.node.start), default=start)
+    others = [
+        other
+        for other in source.regions.all
+        if other.scope is region.scope and first < other.start.start < other.end.end <= start
+    ]
+    if not others:
+        return False
+    opening = min(other.start.start for other in others)
+    ran = [s for s in source.flow.steps(region.scope) if first < s.position <= opening and s.works]
+    warm = set().union(*map(identities, ran)) if ran else set()
+    warmed_here = any(_mine(works(o)) & warm for o in others if o.start.start == opening)
+    return warmed_here and all(map(_is_told, ran)) and not any(m > opening for m in marks)
+
+
+def _is_told(step: Step) -> bool:
+    """Whether a step is a launch or a library call that stands in the measuring function itself."""
+    return not step.helpers and r.OPAQUE not in step.roles and r.LIKELY not in step.roles
 
 
 def ran_before(source: SourceFile, scope: Scope, position: int, steps: list[Step]) -> bool:
@@ -611,24 +664,68 @@ def _handed_on(source: SourceFile, scope: Scope, position: int, steps: list[Step
     )
 
 
-def _ran_before(source: SourceFile, scope: Scope, position: int, mine: set[str]) -> bool:
+def _ran_before(
+    source: SourceFile,
+    scope: Scope,
+    position: int,
+    mine: set[str],
+    left_out: Callable[[Node], bool] = lambda node: False,
+) -> bool:
     for step in source.flow.steps(scope):
         if step.position > position:
             break
         runs = step.works or step.roles & {r.BLOCKING, r.OPAQUE, r.HARNESS, r.COPY}
-        if runs and identities(step) & mine:
+        if runs and identities(step) & mine and not left_out(step.site):
             return True
-    if _called_before(source, scope, position, mine):
+    if _called_before(source, scope, position, mine, left_out):
         return True
     if scope.parent is not None and scope.parent.node.kind != "module":
         return _ran_before(source, scope.parent, scope.node.start, mine)
     return False
 
 
-def _called_before(source: SourceFile, scope: Scope, position: int, mine: set[str]) -> bool:
+@remembered
+def sparing(source: SourceFile, region: Region) -> list[Node]:
+    """The branches of C++ code that are not taken for one value of what all the work is given.
+
+    if (kernel != 0) run(kernel, x); then run(0, x) is first run where it is measured.
+    """
+    steps = works(region)
+    given = [{squeeze(a.text) for a in positional(s.site)} for s in steps if s.site.kind == "call"]
+    if source.language != "cuda" or len(given) != len(steps) or not steps:
+        return []
+    common = set.intersection(*given)
+    around = {id(parent) for parent in region.start.ancestors()}
+    found = []
+    for node in region.scope.nodes:
+        if node.kind == "if" and len(node.children) == 2 and id(node) not in around:
+            asked = _ALL_BUT.fullmatch(squeeze(node.children[0].text))
+            if asked and asked[1] in common and node.end <= region.start.start:
+                found.append(node)
+    return found
+
+
+def _is_spared(source: SourceFile, region: Region) -> Callable[[Node], bool]:
+    branches = sparing(source, region)
+    return lambda node: any(branch.start <= node.start < branch.end for branch in branches)
+
+
+_ALL_BUT = re.compile(r"\(?(\w+)!=-?\d+\)?")
+
+
+def _called_before(
+    source: SourceFile,
+    scope: Scope,
+    position: int,
+    mine: set[str],
+    left_out: Callable[[Node], bool],
+) -> bool:
     """Whether a call of which nothing is known but that it is measured stands before as well."""
     return any(
-        call.end <= position and callee_text(call) == name and source.scopes.scope_of(call) is scope
+        call.end <= position
+        and callee_text(call) == name
+        and source.scopes.scope_of(call) is scope
+        and not left_out(call)
         for name in mine
         for call in source.scopes.calls_by_name.get(last_segment(name), [])
     )
@@ -1081,6 +1178,20 @@ def _is_one_launch(source: SourceFile, region: Region) -> bool:
     return region.kind == "event" and launched and calls <= {"printf", "cout"}
 
 
+def _benchmark_calls(source: SourceFile, function: Scope, depth: int) -> bool:
+    """Whether a function that is a benchmark by its name, RunBenchmark(), calls another one."""
+    callers = [source.scopes.scope_of(site) for site in source.scopes.call_sites(function)]
+    return depth < _MOST_CALLS and any(
+        re.search("bench", caller.short_name, re.IGNORECASE)
+        or _benchmark_calls(source, caller, depth + 1)
+        for caller in callers
+        if caller is not function
+    )
+
+
+_MOST_CALLS = 3
+
+
 @remembered
 def is_benchmark(source: SourceFile, region: Region) -> bool:
     """Whether a region measures for the sake of the figure: not a timer inside a product's code."""
@@ -1119,6 +1230,8 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
         )
     if source.language == "cuda" and "main" in source.scopes.functions:
         return True  # a program of one file, which prints what it measures
+    if source.language == "cuda" and _benchmark_calls(source, scopes[-1], 0):
+        return True
     if BENCHMARK.search(scopes[0].short_name) or BENCHMARK.search(scopes[-1].short_name):
         return True
     return bool(BENCHMARK.search(re.split(r"[\\/]", source.unit.path)[-1]))

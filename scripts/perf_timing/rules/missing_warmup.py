@@ -117,7 +117,15 @@ def check(source: SourceFile) -> Iterator[Report]:
             costs = ", ".join(_costs(source, region))
             first = _loaded(source, region) or work
             message = MESSAGE.format(work=first.site.line, end=region.end.line, costs=costs)
-            yield Report(region.start, message, related=((first.site, "first execution"),))
+            related = [(first.site, "first execution"), *_skipped(source, region, first)]
+            yield Report(region.start, message, related=tuple(related))
+
+
+def _skipped(source: SourceFile, region: Region, work: Step) -> Iterator[tuple[Node, str]]:
+    """The branches that run the work before the measurement, but not in all cases."""
+    for branch in samples.sparing(source, region):
+        if callee_text(work.site) in branch.text:
+            yield branch, "the only earlier run, which this condition may leave out"
 
 
 def _compiling_steps(source: SourceFile) -> Iterator[Report]:

@@ -2,7 +2,8 @@
 
 ## What it does
 Reports the opening reading of a measurement that executes its work once and whose one time is
-printed or returned, and one of a loop of whose samples only one is read, as in times[1].
+printed or returned, and one of a loop of whose samples only one is read, as in times[1]. In C++ a
+loop that counts to a number which the file sets to 1 executes its work once.
 
 ## Why it misleads
 Clocks change, other processes run, the allocator grows: two runs differ by several per cent. One
@@ -167,7 +168,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
     steps = samples.works(region)
     if not steps or not source.evidence or any(r.HARNESS in s.roles for s in region.steps):
         return False
-    if any(_repeats(region, s) or _loops_inside(s.node, s.helpers) for s in steps):
+    if any(_repeats(source, region, s) or _loops_inside(s.node, s.helpers) for s in steps):
         return False
     if not samples.is_benchmark(source, region):
         return False
@@ -255,20 +256,46 @@ def _restarted(region: Region) -> bool:
     return any(id(loop) not in around for loop in loops_around(region.start))
 
 
-def _repeats(region: Region, step: Step) -> bool:
+def _repeats(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether a loop repeats the work; one that steps through the data by pieces does it once.
 
-    So does one that gives each stream, or each device, its part.
+    So does one that gives each stream, or each device, its part, and one that counts to 1.
     """
     for loop in region.inner_loops(step.site):
         body = loop_body(loop)
         header = loop.tree.text[loop.start : body.start] if body else ""
+        if _runs_once(source, loop, header):
+            continue
         if body is not None and _spreads(header, body, step.node):
             continue
         pieces = re.search(r"\+=\s*(?!1\b)\w|=\s*(\w+)\s*\+\s*(?!1\b)\w+\s*\)", header)
         if loop.kind != "for" or pieces is None:
             return True
     return False
+
+
+def _runs_once(source: SourceFile, loop: Node, header: str) -> bool:
+    """Whether a loop of C++ counts from 0 to a number that the file sets to 1 and never changes."""
+    ends = re.search(r"\w+\s*=\s*0\w*\s*;\s*\w+\s*<\s*(\w+)\s*;\s*(\+\+\w+|\w+\+\+)", header)
+    if source.language != "cuda" or ends is None:
+        return False
+    if re.fullmatch(_ONE, ends[1]):
+        return True
+    scope = source.scopes.scope_of(loop)
+    values = [squeeze(value.text) for _, value in source.scopes.assignments(ends[1], scope)]
+    text = source.tree.text
+    changed = re.search(
+        rf"&\s*{ends[1]}\b|\b{ends[1]}\s*([-+*/%]|<<)?=(?!=)\s*(?!\s*{_ONE}\s*[;,])", text
+    )
+    defined = re.findall(rf"#[ \t]*define[ \t]+{ends[1]}[ \t]+\(?(\w+)", text)
+    return (
+        bool(values or defined)
+        and not changed
+        and all(re.fullmatch(_ONE, value) for value in [*values, *defined])
+    )
+
+
+_ONE = r"1[uUlL]*"
 
 
 def _spreads(header: str, body: Node, work: Node) -> bool:

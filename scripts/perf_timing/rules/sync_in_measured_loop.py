@@ -8,7 +8,7 @@ of each sample and its work, and one in a loop that records an event in each ite
 them in pairs. In a training it reports a device-wide wait in each step, beside the readings that
 time the steps. In C++ a sample's wait, for the device or for its end event, is reported only where
 the samples are added up and the loop does nothing else on the device: it could then stand behind
-the loop.
+the loop. Of a function that a C++ helper is given to run in its loop, the wait itself is reported.
 
 ## Why it misleads
 The queue runs dry in each iteration, so the latency of a launch and of a wake-up is added to every
@@ -76,7 +76,13 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step, device_condition
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, loops_around, positional
+from perf_timing.lint.scopes import (
+    Scope,
+    callee_text,
+    last_segment,
+    loops_around,
+    positional,
+)
 
 CODE = "TIM201"
 LABEL = "SYNC-LOOP"
@@ -148,6 +154,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         started = "start event recorded here" if region.kind == "event" else "clock started here"
         ways = (
+            (_handed_in(source, region, seen), MESSAGE, NOTE),
             (_firsts(region, seen, _in_window(source, region)), MESSAGE, NOTE),
             (_before_work(region), BEFORE, BEFORE_NOTE),
             (_per_sample(source, region), SAMPLE, SAMPLE_NOTE),
@@ -345,6 +352,28 @@ def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
             continue
         if feeds(region, step, loops[0]) and not _closes_another(source, region, step, loops[0]):
             yield step
+
+
+def _handed_in(source: SourceFile, region: Region, seen: set[int]) -> Iterator[Step]:
+    """Waits of the functions that a helper of C++ is given to run in each iteration of a window."""
+    for call in region.scope.nodes if source.language == "cuda" else ():
+        if call.kind != "call" or not region.holds(call) or not region.inner_loops(call):
+            continue
+        functions = source.flow.handed_in(call, region.scope)
+        waits = [step for f in functions for step in _closing_wait(source, f)]
+        if waits and not samples.rare(call, region.inner_loops(call)[-1]):
+            seen.add(id(call))
+            yield from waits
+
+
+def _closing_wait(source: SourceFile, function: Scope) -> list[Step]:
+    """The last wait of a function that works before it, and does neither in a loop of its own."""
+    steps = source.flow.steps(function)
+    waits = [s for s in steps if r.WAIT in s.roles and s.node.kind == "call"]
+    if not waits or any(loops_around(s.site) for s in steps) or _serves_streams(waits[-1].node):
+        return []
+    before = steps[: steps.index(waits[-1])]
+    return waits[-1:] if any(s.works for s in before) else []
 
 
 def _before_work(region: Region) -> Iterator[Step]:
