@@ -2,28 +2,29 @@
 
     python tests/gpu/raw_cuda.py --out FOLDER
 
-Needs a GPU, nvcc and torch. Every program is built and run apart; the truth is read in this
-process, where CUPTI times the same kernels through torch, launched from a shared library.
-FOLDER gets raw-cuda.json (all rows).
+Needs a GPU and nvcc with CUPTI. Every program is built and run apart. The truth is what CUPTI records
+for the launches of the same program's warm-up, in a run of its own: same buffers, same contents.
+It is read twice, as profilers trace ("truth_us"), and with kernels run one at a time ("serial_us"):
+profilers' tracing prolongs every block, which shows in launches of many blocks; the serial form
+leaves the kernel as it is, but adds the same 1.4 us to every launch, which is read on the spins
+and taken off. FOLDER gets raw-cuda.json (all rows).
 """
 
 import argparse
-import ctypes
 import itertools
 import json
+import os
+import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).resolve().parent)]
-
-import truth_kit  # noqa: E402
+sys.path[:0] = [str(ROOT / "scripts")]
 
 KERNELS = """
 __global__ void burn(long long cycles) {
@@ -34,18 +35,21 @@ __global__ void add(const float* a, const float* b, float* c, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) c[i] = a[i] + b[i];
 }
-"""
-LIBRARY = """
-extern "C" void launch_burn(long long cycles) { burn<<<1, 1>>>(cycles); }
-extern "C" void launch_add(const float* a, const float* b, float* c, int n) {
-  add<<<(n + 255) / 256, 256>>>(a, b, c, n);
+__global__ void stride(const float* a, const float* b, float* c, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+    c[i] = a[i] + b[i];
+  }
 }
 """
+TRACED, SERIAL = "10", "3"  # kinds of CUPTI's activities
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A spin of `size` cycles, or an add of `size` floats."""
+    """A spin of `size` cycles, or an add of `size` floats.
+
+    `add` has a block for 256 floats; `stride` has 1056 blocks, as many as an H200 runs at a time.
+    """
 
     name: str
     kind: str
@@ -55,23 +59,31 @@ class Kernel:
     def setup(self) -> str:
         """Statements that make what the launch uses."""
         arrays = "".join(f"float* {x} = device_array<float>({self.size});\n" for x in "abc")
-        return arrays if self.kind == "add" else "// nothing to set up"
+        return "// nothing to set up" if self.kind == "burn" else arrays
 
     @property
     def launch(self) -> str:
         """The launch, as it is given to render-timing."""
         if self.kind == "burn":
             return f"burn<<<1, 1>>>({self.size}LL)"
-        return f"add<<<{(self.size + 255) // 256}, 256>>>(a, b, c, {self.size})"
+        blocks = 1056 if self.kind == "stride" else (self.size + 255) // 256
+        return f"{self.kind}<<<{blocks}, 256>>>(a, b, c, {self.size})"
 
 
 KERNEL_LIST = (
     *(Kernel(f"spin {n}", "burn", n) for n in (1500, 9000, 38_000, 196_000)),
+    *(Kernel(f"stride 2^{p}", "stride", 2**p) for p in (18, 20, 21, 22, 25)),
     *(Kernel(f"add 2^{p}", "add", 2**p) for p in (18, 20, 22, 25)),
 )
+CASES = tuple(itertools.product(KERNEL_LIST, ("warm", "cold"), ("event", "graph")))
 
 
-def build(kernel: Kernel, method: str, cache: str, folder: Path) -> Path:
+def nvcc(*arguments: str | Path) -> None:
+    """Compile, for the GPU that is there."""
+    subprocess.run(["nvcc", "-O3", "-std=c++17", "-arch=native", *arguments], check=True)
+
+
+def build(kernel: Kernel, cache: str, method: str, folder: Path) -> Path:
     """Render and compile one program; it writes its record to the path with `.json` added."""
     from perf_timing.render import main as render
 
@@ -81,48 +93,70 @@ def build(kernel: Kernel, method: str, cache: str, folder: Path) -> Path:
     chosen |= {"json": f"{stem}.json", "output": f"{stem}.cu"}
     if render(["raw-cuda", *(f"--{option}={value}" for option, value in chosen.items())]):
         raise RuntimeError(f"cannot render {stem.name}")
-    subprocess.run(
-        ["nvcc", "-O3", "-std=c++17", "-arch=native", "-o", stem, f"{stem}.cu"], check=True
-    )
+    nvcc("-o", stem, f"{stem}.cu")
     return stem
 
 
-def load_library(folder: Path) -> ctypes.CDLL:
-    """The same kernels in a library that shares torch's context."""
-    source, path = folder / "truth.cu", folder / "truth.so"
-    source.write_text(KERNELS + LIBRARY, encoding="utf-8")
-    flags = ["-O3", "-arch=native", "-shared", "-Xcompiler", "-fPIC", "-cudart", "shared"]
-    subprocess.run(["nvcc", *flags, "-o", path, source], check=True)
-    library = ctypes.CDLL(str(path))
-    library.launch_burn.argtypes = [ctypes.c_longlong]
-    library.launch_add.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int]
-    return library
+def build_library(folder: Path) -> Path:
+    """The library that has CUPTI record a program's kernels."""
+    path = folder / "cupti_truth.so"
+    source = Path(__file__).with_name("cupti_truth.cc")
+    nvcc("-shared", "-Xcompiler", "-fPIC", "-o", path, source, "-lcupti")
+    return path
 
 
-def truth_us(kernel: Kernel, cache: str, library: ctypes.CDLL) -> float:
-    """What CUPTI records for the kernel, in us."""
-    import torch
+def cupti_us(stem: Path, kernel: Kernel, kind: str, library: Path) -> float:
+    """Median of what CUPTI records for the program's launches of the kernel, in us."""
+    times = stem.with_suffix(f".{kind}")
+    environment = os.environ | {
+        "CUDA_INJECTION64_PATH": str(library),
+        "TRUTH_KERNEL": kernel.kind,
+        "TRUTH_KIND": kind,
+        "TRUTH_FILE": str(times),
+    }
+    subprocess.run([stem], env=environment, check=True, capture_output=True, timeout=60)
+    return statistics.median(map(float, times.read_text(encoding="utf-8").split()))
 
-    call: Callable[[], Any] = lambda: library.launch_burn(kernel.size)  # noqa: E731
-    if kernel.kind == "add":
-        arrays = [torch.rand(kernel.size, device="cuda") for _ in range(3)]
-        call = lambda: library.launch_add(*(x.data_ptr() for x in arrays), kernel.size)  # noqa: E731
-    flush = truth_kit.flush_function() if cache == "cold" else None
-    return float(truth_kit.cupti_us(call, flush, 30)["busy_us"])
+
+def truths(stems: dict[Any, Path], library: Path) -> dict[tuple[Kernel, str], tuple[float, float]]:
+    """(kernel, cache) -> (as traced, run one at a time less what that adds to a spin), in us."""
+    found = {}
+    for kernel, cache in itertools.product(KERNEL_LIST, ("warm", "cold")):
+        stem = stems[kernel, cache, "graph"]
+        traced, serial = (cupti_us(stem, kernel, kind, library) for kind in (TRACED, SERIAL))
+        found[kernel, cache] = (traced, serial)
+    added = {
+        cache: statistics.median(
+            found[kernel, cache][1] - found[kernel, cache][0]
+            for kernel in KERNEL_LIST
+            if kernel.kind == "burn"
+        )
+        for cache in ("warm", "cold")
+    }
+    print(f"run one at a time, launches take {added} us longer", flush=True)
+    return {key: (traced, serial - added[key[1]]) for key, (traced, serial) in found.items()}
 
 
-def row_of(kernel: Kernel, method: str, cache: str, stem: Path, truth: float) -> dict[str, Any]:
+def row_of(
+    case: tuple[Kernel, str, str], stem: Path, truth: tuple[float, float]
+) -> dict[str, Any]:
     """Run one program; its figure beside the truth."""
     subprocess.run([stem], check=True, capture_output=True)
     record = json.loads(Path(f"{stem}.json").read_text(encoding="utf-8"))
-    median_us = record["summary"]["median_us"]
+    summary = record["summary"]
+    median_us = summary["median_us"]
+    kernel, cache, method = case
     return {
         "kernel": kernel.name,
         "method": method,
         "cache": cache,
-        "truth_us": round(truth, 3),
+        "truth_us": round(truth[0], 3),
+        "serial_us": round(truth[1], 3),
         "median_us": round(median_us, 3),
-        "ratio": round(median_us / truth, 3),
+        "ratio": round(median_us / truth[0], 3),
+        "ratio_serial": round(median_us / truth[1], 3),
+        "interval_us": [round(summary[f"ci95_{end}_us"], 3) for end in ("low", "high")],
+        "own_check_us": record["kernel_time_us"],
         "flags": [flag["code"] for flag in record["flags"]],
         "method_text": record["method_text"],
     }
@@ -132,18 +166,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    cases = list(itertools.product(KERNEL_LIST, ("event", "graph"), ("warm", "cold")))
-    rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        library = load_library(folder)
+        library = build_library(folder)
         with ThreadPoolExecutor(14) as pool:
-            stems = list(pool.map(lambda case: build(*case, folder), cases))
-        truth_us(KERNEL_LIST[0], "warm", library)  # the first session of a process may be empty
-        for (kernel, method, cache), stem in zip(cases, stems, strict=True):
-            truth = truth_us(kernel, cache, library)
-            rows.append(row_of(kernel, method, cache, stem, truth))
-            print(" ".join(str(value) for value in rows[-1].values()), flush=True)
+            built = pool.map(lambda case: build(*case, folder), CASES)
+            stems: dict[Any, Path] = dict(zip(CASES, built, strict=True))
+        truth = truths(stems, library)
+        rows = [row_of(case, stems[case], truth[case[:2]]) for case in CASES]
+    for row in rows:
+        print(" ".join(str(value) for value in row.values()), flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "raw-cuda.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
     return 0

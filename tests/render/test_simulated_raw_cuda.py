@@ -50,7 +50,8 @@ def complaints(done: Done, truth_us: float, within: float) -> list[str]:
         return [f"exit {done.exit_code}: {done.stderr}"]
     found = record(done)
     doubts = [flag["code"] for flag in found["flags"]]
-    doubts.remove("unchecked")  # there is no CUPTI in such a program, and it says so
+    if found["kernel_time_us"] is None:
+        doubts.remove("unchecked")  # CUPTI could not be had, and the program says so
     read = found["summary"]["median_us"]
     if abs(read - truth_us) > within * truth_us:
         doubts.append(f"reads {read}, is {truth_us}")
@@ -80,6 +81,80 @@ def test_the_known_time_is_reported(
     program = built(f"--method={method}", f"--cache={cache}", JSON)
     truth = us if cache == "warm" else 1.25 * us
     assert complaints(run(program, us), truth, within) == []
+
+
+CUPTI = {"SIM_CUPTI": "1"}
+
+
+@pytest.mark.parametrize("method", ["event", "graph"])
+@pytest.mark.parametrize("cache", ["warm", "cold"])
+@pytest.mark.parametrize("flush", ["write", "read"])
+def test_cupti_cross_checks_the_figure(built: Build, method: str, cache: str, flush: str) -> None:
+    program = built(f"--method={method}", f"--cache={cache}", f"--flush={flush}", JSON)
+    done = run(program, 20.0, environ=CUPTI)
+    truth_us = 20.0 if cache == "warm" else 25.0
+    assert complaints(done, truth_us, 0.01) == []
+    assert record(done)["kernel_time_us"] == pytest.approx(truth_us, rel=0.005)
+    assert record(done)["kernels_per_call"] == 1 and "(cross-check)" in done.stdout
+    assert record(done)["doubt_us"] < 0.14
+
+
+@pytest.mark.parametrize("cache", ["warm", "cold"])
+@pytest.mark.parametrize("gap_us", ["0.0", "0.08", "0.4"])
+def test_the_gap_in_a_graph_is_read_where_cupti_can_be_had(
+    built: Build, cache: str, gap_us: str
+) -> None:
+    program = built("--method=graph", f"--cache={cache}", JSON)
+    environ = {**CUPTI, "SIM_GRAPH_GAP_US": gap_us, "SIM_FLUSH_GAP_US": "0.2"}
+    truth_us = 5.1 if cache == "warm" else 6.375
+    assert complaints(run(program, 5.1, environ=environ), truth_us, 0.01) == []
+
+
+@pytest.mark.parametrize("state", [None, "busy", "lossy"])
+def test_without_cupti_the_figure_says_that_it_is_unchecked(
+    built: Build, state: str | None
+) -> None:
+    program = built("--method=graph", "--cache=warm", JSON)
+    done = run(program, 20.0, environ={"SIM_CUPTI": state} if state else {})
+    assert [flag["code"] for flag in record(done)["flags"]] == ["unchecked"]
+    assert record(done)["kernel_time_us"] is None
+    assert record(done)["summary"]["median_us"] == pytest.approx(20.0, rel=0.01)
+
+
+@pytest.mark.parametrize("method", ["event", "graph"])
+@pytest.mark.parametrize(("us", "cache"), [(4.0, "warm"), (20.0, "warm"), (100.0, "cold")])
+def test_what_tracing_adds_to_many_blocks_is_told_and_not_taken_over(
+    built: Build, method: str, us: float, cache: str
+) -> None:
+    program = built(
+        "--kernel=__global__ void scale(float* out) {}",
+        "--setup=float* out = device_array<float>(9);",
+        "--launch=scale<<<131072, 256>>>(out)",
+        f"--method={method}",
+        f"--cache={cache}",
+        JSON,
+    )
+    kernels = {"5scale": (us, us)}
+    environ = {**CUPTI, "SIM_CUPTI_SLOWS": "5scale"}
+    done = run_program(program, kernels, spin=SPIN, flush=FLUSH, environ=environ)
+    found = record(done)
+    assert found["summary"]["median_us"] == pytest.approx(us, rel=0.015, abs=0.06)
+    assert found["kernel_time_us"] == pytest.approx(1.06 * us, rel=0.01)
+    flags = {flag["code"]: flag["message"] for flag in found["flags"]}
+    assert "131072 blocks" in flags["unchecked"] and "disagrees" not in flags
+
+
+def test_a_figure_below_cupti_is_flagged(built: Build) -> None:
+    program = built("--method=event", "--cache=cold", JSON)
+    done = run(program, 20.0, environ={**CUPTI, "SIM_CUPTI_SLOWS": DEMO})
+    flags = {flag["code"]: flag["message"] for flag in record(done)["flags"]}
+    assert "more than the figure" in flags["disagrees"]  # its blocks all run at a time
+
+
+def test_kernels_are_timed_in_a_process_where_two_streams_have_worked(built: Build) -> None:
+    old, options = "    use_second_stream();\n", ("--method=graph", "--cache=warm", JSON)
+    assert complaints(run(built(*options), 5.1), 5.1, 0.02) == []
+    assert complaints(run(built(*options, old=old), 5.1), 5.1, 0.02) != []
 
 
 def test_the_gap_after_a_flush_is_calibrated_there(built: Build) -> None:

@@ -8,8 +8,13 @@
 //   SIM_PERSIST  "name,..."   kernels whose data outlives that, until persisting lines are reset
 //   SIM_FAIL     "function"   this runtime call fails with an error
 //   SIM_FIRST_US, SIM_RAMP_US cost of a kernel's first launch; length of the slow start
+//   SIM_GRAPH_GAP_US  gap between kernels of a graph, once two streams have launched kernels
+//   SIM_CUPTI    "1": libcupti can be loaded; "busy": another tool has it already; "lossy": a record
+//                is lost
+//   SIM_CUPTI_SLOWS "name,..."  kernels that take 6 % longer while CUPTI traces, but not one at a time
 // Times are in microseconds.
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 
 #include <chrono>
 #include <cstdio>
@@ -26,7 +31,8 @@
 namespace {
 
 constexpr double kLaunchUs = 3.0, kRecordUs = 1.0, kSyncUs = 8.0, kGraphLaunchUs = 6.0;
-constexpr double kLatencyUs = 2.0, kEagerGapUs = 1.0, kGraphGapUs = 0.05, kGraphPeriodUs = 1.3;
+constexpr double kLatencyUs = 2.0, kEagerGapUs = 1.0, kGraphGapUs = 0.08, kGraphPeriodUs = 1.2;
+constexpr double kOneStreamUs = 0.18;  // sooner, as long as one stream alone has launched kernels
 constexpr double kGraphStartUs = 3.0, kEventUs = 1.25, kEventKernelUs = 1.4, kResolutionUs = 0.032;
 constexpr double kBoostMhz = 1980.0;
 constexpr size_t kQueueLimit = 1000, kL2Bytes = size_t(60) << 20;
@@ -37,11 +43,13 @@ struct Kernel {
   std::string name;
   double us = 5.0;
   bool flush = false, persists = false;
+  dim3 grid{1, 1, 1}, block{1, 1, 1};
 };
 
 struct Stream {
   double tail = 0.0;
   Last last = Last::kNothing;
+  int launches = 0;
   bool capturing = false;
   bool broken = false;
   std::vector<Kernel> captured;
@@ -57,6 +65,15 @@ struct Graph {
   std::vector<Kernel> nodes;
 };
 
+// As much of CUPTI's record of a kernel as the programs under test read.
+struct KernelRecord {
+  uint32_t kind = 10, padding[3] = {};
+  uint64_t start_ns, end_ns, more[2] = {};
+  uint32_t stream = 0;
+  int32_t grid[3], block[3], rest[3] = {};
+};
+static_assert(sizeof(KernelRecord) == 88, "start in bytes 16 to 23, the grid from byte 52 on");
+
 double now_us = 1e6;
 double load_began = -1.0;
 cudaError_t sticky = cudaSuccess;
@@ -65,6 +82,9 @@ std::set<Stream*> streams{&legacy};
 std::deque<double> queue;
 std::set<std::string> loaded, warm, kept;
 std::mt19937 generator(7);
+int tracing = 0;  // the kind of CUPTI's activities
+constexpr double kSerialUs = 1.4;
+std::vector<KernelRecord> records;
 
 // Kernels are registered before this file's globals are constructed.
 std::map<const void*, std::string>& names() {
@@ -163,7 +183,26 @@ double busy_us(const Kernel& kernel) {
   if (kernel.flush) warm = kept;
   warm.insert(kernel.name);
   if (kernel.persists) kept.insert(kernel.name);
-  return (is_warm ? warm_us : cold_us) * noise();
+  const double slower = tracing == 10 && listed("SIM_CUPTI_SLOWS", kernel.name) ? 1.06 : 1.0;
+  return (is_warm ? warm_us : cold_us) * slower * noise();
+}
+
+void record(const Kernel& kernel, double start, double end) {
+  if (!tracing || kernel.name[0] == '[') return;  // a memset or a copy
+  const dim3 &g = kernel.grid, &b = kernel.block;
+  KernelRecord made;
+  made.kind = tracing;
+  if (tracing == 3) end += kSerialUs;
+  made.start_ns = static_cast<uint64_t>(1e3 * start), made.end_ns = static_cast<uint64_t>(1e3 * end);
+  const int32_t sizes[6] = {int32_t(g.x), int32_t(g.y), int32_t(g.z), int32_t(b.x), int32_t(b.y), int32_t(b.z)};
+  std::memcpy(made.grid, sizes, sizeof sizes);
+  records.push_back(made);
+}
+
+double graph_gap_us() {
+  int busy = 0;
+  for (const Stream* stream : streams) busy += stream->launches >= 10;
+  return env_us("SIM_GRAPH_GAP_US", kGraphGapUs) - (busy > 1 ? 0.0 : kOneStreamUs);
 }
 
 void run(const Kernel& kernel, Stream* stream) {
@@ -176,6 +215,8 @@ void run(const Kernel& kernel, Stream* stream) {
   double start = std::max(now_us + kLatencyUs, stream->tail + gap);
   stream->tail = start + busy_us(kernel) * clock_scale(start);
   stream->last = Last::kKernel;
+  if (kernel.name[0] != '[') ++stream->launches;
+  record(kernel, start, stream->tail);
   queue.push_back(stream->tail);
 }
 
@@ -242,13 +283,14 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, 
   return cudaSuccess;
 }
 
-cudaError_t cudaLaunchKernel(const void* function, dim3, dim3 block, void** arguments, size_t,
+cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t,
                              cudaStream_t stream) {
   const std::string& name = names()[function];
   now_us += kLaunchUs;
   if (loaded.insert(name).second) now_us += env_us("SIM_FIRST_US", 2000.0);
   if (block.x * block.y * block.z > 1024) return done("cudaLaunchKernel", cudaErrorInvalidConfiguration);
   Kernel kernel{name};
+  kernel.grid = grid, kernel.block = block;
   if (listed("SIM_SPIN", name)) {
     long long cycles;
     std::memcpy(&cycles, arguments[0], sizeof cycles);
@@ -288,6 +330,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   switch (attribute) {
     case cudaDevAttrL2CacheSize: *value = static_cast<int>(kL2Bytes); break;
     case cudaDevAttrMultiProcessorCount: *value = 132; break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = 2048; break;
+    case cudaDevAttrMaxBlocksPerMultiprocessor: *value = 32; break;
     case cudaDevAttrClockRate: *value = 1980000; break;
     case cudaDevAttrMemoryClockRate: *value = 3201000; break;
     case cudaDevAttrGlobalMemoryBusWidth: *value = 6144; break;
@@ -517,7 +561,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
     if (flushed) at += env_us("SIM_FLUSH_GAP_US", 0.0);  // 0.2 us more than elsewhere on an H200
     flushed = kernel.flush;
     end = at + us;
-    at += std::max(us + kGraphGapUs, kGraphPeriodUs);
+    record(kernel, at, end);
+    at += std::max(us + graph_gap_us(), kGraphPeriodUs);
   }
   on->tail = end;
   on->last = Last::kKernel;
@@ -526,5 +571,53 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) { return done("cudaGraphExecDestroy"); }
 cudaError_t cudaGraphDestroy(cudaGraph_t) { return done("cudaGraphDestroy"); }
+
+// --- CUPTI, and libraries that can be loaded: no other -------------------------------------------
+static void (*give_buffer)(uint8_t**, size_t*, size_t*);
+static void (*take_buffer)(void*, uint32_t, uint8_t*, size_t, size_t);
+
+static int subscribe(void**, void*, void*) {
+  return std::strcmp(std::getenv("SIM_CUPTI"), "busy") ? 0 : 39;  // several clients: not supported
+}
+static int set_buffers(void* give, void* take) {
+  give_buffer = reinterpret_cast<decltype(give_buffer)>(give);
+  take_buffer = reinterpret_cast<decltype(take_buffer)>(take);
+  return 0;
+}
+static int enable(int kind) { return tracing = kind, 0; }
+static int disable(int) { return tracing = 0; }
+static int flush_all(uint32_t) {
+  uint8_t* buffer;
+  size_t size, most;
+  give_buffer(&buffer, &size, &most);
+  if (!std::strcmp(std::getenv("SIM_CUPTI"), "lossy")) records.pop_back();
+  const size_t used = std::min(size, records.size() * sizeof(KernelRecord));
+  std::memcpy(buffer, records.data(), used);
+  records.clear();
+  take_buffer(nullptr, 0, buffer, size, used);
+  return 0;
+}
+static int next_record(uint8_t* buffer, size_t valid, void** at) {
+  auto* next = *at ? static_cast<uint8_t*>(*at) + sizeof(KernelRecord) : buffer;
+  if (next + sizeof(KernelRecord) > buffer + valid) return 12;  // no more
+  *at = next;
+  return 0;
+}
+
+void* dlopen(const char* name, int) noexcept {
+  return std::getenv("SIM_CUPTI") && std::strstr(name, "libcupti.so.13") ? &records : nullptr;
+}
+void* dlsym(void* handle, const char* name) noexcept {
+  const std::map<std::string, void*> found = {
+      {"cuptiSubscribe", reinterpret_cast<void*>(subscribe)},
+      {"cuptiActivityRegisterCallbacks", reinterpret_cast<void*>(set_buffers)},
+      {"cuptiActivityEnable", reinterpret_cast<void*>(enable)},
+      {"cuptiActivityDisable", reinterpret_cast<void*>(disable)},
+      {"cuptiActivityFlushAll", reinterpret_cast<void*>(flush_all)},
+      {"cuptiActivityGetNextRecord", reinterpret_cast<void*>(next_record)},
+  };
+  const auto entry = found.find(name);
+  return handle == &records && entry != found.end() ? entry->second : nullptr;
+}
 
 }  // extern "C"
