@@ -167,6 +167,17 @@ def test_the_tables_of_the_accuracy_page_are_those_of_the_records(
         assert table in page, heading
 
 
+def test_the_table_of_cuda_programs_is_that_of_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(ROOT / "tests/gpu"), *sys.path])
+    rows = records("raw-cuda")
+    assert importlib.import_module("raw_cuda").table(rows) in read("references/accuracy.md")
+    for row in rows:
+        if row["truth_us"] >= 5 and not row["flags"]:
+            assert round(abs(row["ratio"] - 1), 3) <= 0.015, row
+        if row["truth_us"] >= 15:  # shorter kernels take longer when they run one at a time
+            assert round(abs(row["ratio_serial"] - 1), 3) <= 0.024, row
+
+
 def test_no_measured_figure_is_far_off_without_a_flag() -> None:
     ours = {"simple-event", "detailed-event", "cuda-graph", "triton"}
     for row in records("accuracy"):

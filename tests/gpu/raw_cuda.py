@@ -2,12 +2,13 @@
 
     python tests/gpu/raw_cuda.py --out FOLDER
 
-Needs a GPU and nvcc with CUPTI. Every program is built and run apart. The truth is what CUPTI records
-for the launches of the same program's warm-up, in a run of its own: same buffers, same contents.
-It is read twice, as profilers trace ("truth_us"), and with kernels run one at a time ("serial_us"):
-profilers' tracing prolongs every block, which shows in launches of many blocks; the serial form
-leaves the kernel as it is, but adds the same 1.4 us to every launch, which is read on the spins
-and taken off. FOLDER gets raw-cuda.json (all rows).
+Needs a GPU and nvcc with CUPTI. Every program is built and run apart. The truth is what CUPTI
+records for the launches of the same program's warm-up, in a run of its own (cupti_truth.cc): the
+same code makes and fills the buffers. It is read twice, as profilers trace ("truth_us"), and with
+kernels run one at a time ("serial_us"): profilers' tracing prolongs every block, which shows in
+launches of many blocks; the serial form leaves the kernel as it is, but adds about as much to
+every launch, 1.4 us, which is read on the spins and taken off. "own_check_us" is what the program
+itself has from CUPTI. FOLDER gets raw-cuda.json (all rows).
 """
 
 import argparse
@@ -137,9 +138,7 @@ def truths(stems: dict[Any, Path], library: Path) -> dict[tuple[Kernel, str], tu
     return {key: (traced, serial - added[key[1]]) for key, (traced, serial) in found.items()}
 
 
-def row_of(
-    case: tuple[Kernel, str, str], stem: Path, truth: tuple[float, float]
-) -> dict[str, Any]:
+def row_of(case: tuple[Kernel, str, str], stem: Path, truth: tuple[float, float]) -> dict[str, Any]:
     """Run one program; its figure beside the truth."""
     subprocess.run([stem], check=True, capture_output=True)
     record = json.loads(Path(f"{stem}.json").read_text(encoding="utf-8"))
@@ -162,6 +161,27 @@ def row_of(
     }
 
 
+def table(rows: list[dict[str, Any]]) -> str:
+    """The table of references/accuracy.md: ratios to the truth, with flags.
+
+    In brackets: serial_us and the ratio to it, where the kernel has many blocks.
+    """
+    lines = ["| kernel | warm us | event | graph | cold us | event | graph |", "|---" * 7 + "|"]
+    for kernel in KERNEL_LIST:
+        cells = [kernel.name]
+        for cache in ("warm", "cold"):
+            found = [row for row in rows if (row["kernel"], row["cache"]) == (kernel.name, cache)]
+            serial = kernel.kind == "add"
+            truth = f" ({found[0]['serial_us']:.2f})" if serial else ""
+            cells.append(f"{found[0]['truth_us']:.2f}{truth}")
+            for row in sorted(found, key=lambda row: str(row["method"])):
+                other = f" ({row['ratio_serial']:.3f})" if serial else ""
+                flags = " " + ", ".join(row["flags"]) if row["flags"] else ""
+                cells.append(f"{row['ratio']:.3f}{other}{flags}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
@@ -174,8 +194,7 @@ def main() -> int:
             stems: dict[Any, Path] = dict(zip(CASES, built, strict=True))
         truth = truths(stems, library)
         rows = [row_of(case, stems[case], truth[case[:2]]) for case in CASES]
-    for row in rows:
-        print(" ".join(str(value) for value in row.values()), flush=True)
+    print(table(rows))
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "raw-cuda.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
     return 0
