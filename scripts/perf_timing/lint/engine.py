@@ -245,10 +245,16 @@ class SourceFile:
         ]
         until = min((p.start for p in given if p.start >= statement.end), default=None)
         since = statement.start if any(p.start < statement.start for p in given) else None
+        others = [p for p in self._given(name, region.scope) if p.end <= statement.start]
         return [
             use
             for use in uses
-            if (until is None or use.start < until) and (since is None or use.start >= since)
+            if (until is None or use.start < until)
+            and (since is None or use.start >= since)
+            and not any(
+                p.end <= use.start < statement.start and self._always_follows(p, use)
+                for p in others
+            )
         ]
 
     def _given(self, name: str, scope: Scope) -> list[Node]:

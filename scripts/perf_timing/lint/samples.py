@@ -8,7 +8,7 @@ samples are dropped; or a statistic is used that a first outlier cannot move.
 
 import bisect
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -289,7 +289,8 @@ def _into_call(source: SourceFile, call: Node, child: Node, found: Fate) -> bool
     if short in ("append", "push_back", "emplace_back", "add", "appendleft"):
         found.lists.add(callee[: -len(short)].rstrip(".->"))
         return True
-    if r.IO in source.roles.of(call, source.scopes.scope_of(call)) or short in ("format",):
+    writes = r.IO in source.roles.of(call, source.scopes.scope_of(call))
+    if writes or short in ("format", "print"):  # also accelerator.print() and its like
         found.printed.append(call)
         return short != "format"
     if short in (
@@ -372,6 +373,8 @@ def _applied(use: Node, name: str) -> set[str]:
             index = parent.text[child.end - parent.start :]
             if re.match(r"\[\s*-?[\w.]+\s*:", index):
                 found.add("slice")
+            elif loops_around(use) and re.match(r"\[\s*-1\s*\]", index):
+                pass  # the sample that was just taken, shown beside a progress bar
             elif re.search(r"//|len\(|int\(", index) or re.match(r"\[\s*-?\d+\s*\]", index):
                 found.add("indexed")
         elif parent.kind == "return":
@@ -569,7 +572,7 @@ def warmed(source: SourceFile, region: Region) -> bool:
     start = region.start.start
     if starts_late(region) or _ran_before(source, scope, start, mine, _is_spared(source, region)):
         return True
-    if _named_warm(source, scope, start) and not _of_another(source, region, mine):
+    if _named_warm(source, scope, start, mine) and not _of_another(source, region, mine):
         return True
     if _handed_on(source, scope, start, steps):
         return True
@@ -675,7 +678,9 @@ def _ran_before(
         if step.position > position:
             break
         runs = step.works or step.roles & {r.BLOCKING, r.OPAQUE, r.HARNESS, r.COPY}
-        if runs and identities(step) & mine and not left_out(step.site):
+        if not runs or left_out(step.site) or in_one_mode(source, step.site.start, position):
+            continue
+        if identities(step) & mine:
             return True
     if _called_before(source, scope, position, mine, left_out):
         return True
@@ -726,33 +731,110 @@ def _called_before(
         and callee_text(call) == name
         and source.scopes.scope_of(call) is scope
         and not left_out(call)
+        and not in_one_mode(source, call.start, position)
         for name in mine
         for call in source.scopes.calls_by_name.get(last_segment(name), [])
     )
 
 
-def _named_warm(source: SourceFile, scope: Scope, position: int) -> bool:
-    """Whether the code (or a comment) before `position` in a scope speaks of a warm-up."""
+def _named_warm(
+    source: SourceFile, scope: Scope, position: int, mine: Collection[str] = ()
+) -> bool:
+    """Whether the code (or a comment) before `position` in a scope speaks of a warm-up.
+
+    One that is that of an earlier measurement, and not of the work `mine`, does not count.
+    """
     for around in scope.enclosing():
+        first = around.node.start
+        if around is scope and mine:
+            first = max([first, *_others_warmed(source, scope, position, mine)])
         if around.node.kind == "function":
-            if _between(_warm_words(source, None), around.node.start, position):
+            if _between(source, _warm_words(source, None), first, position):
                 return True
         elif around.node.kind == "module" and around is scope:
-            return _between(_warm_words(source, around), 0, position)
+            return _between(source, _warm_words(source, around), first, position)
     return False
 
 
-def _between(spots: Sequence[tuple[int, int]], start: int, end: int) -> bool:
-    """Whether one of the spans, which are in order, lies between `start` and `end`."""
+def _others_warmed(
+    source: SourceFile, scope: Scope, position: int, mine: Collection[str]
+) -> list[int]:
+    """Where measurements of other work begin for which alone all is that ran before them."""
+    if source.language != "python":
+        return []
+    calls = [n for n in scope.nodes if n.kind == "call" and n.end <= position]
+    if named_warm(calls):
+        return []
+    found = []
+    for other in source.regions.all:
+        if other.scope is not scope or other.end.end > position or not other.is_plain:
+            continue
+        theirs = _mine(works(other))
+        before = [s for s in source.flow.between(scope, -1, other.start.start) if s.works]
+        ran = [s for s in before if r.COPY not in s.roles and r.ARITHMETIC not in s.roles]
+        if ran and not theirs & set(mine) and all(identities(s) & theirs for s in ran):
+            found.append(other.start.start)
+    return found
+
+
+def _between(source: SourceFile, spots: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+    """Whether one of the spans, in order, lies between `start` and `end`, and in no mode alone."""
     first = bisect.bisect_left(spots, (start, start))
-    return first < len(spots) and spots[first][1] <= end
+    while first < len(spots) and spots[first][1] <= end:
+        if not in_one_mode(source, spots[first][0], end):
+            return True
+        first += 1
+    return False
+
+
+def in_one_mode(source: SourceFile, place: int, position: int) -> bool:
+    """Whether Python code at `place` runs in one mode of the program, and `position` in all.
+
+    That is in a branch without an else, `if use_triton:` or `if scheme is not None:`.
+    """
+    return any(low <= place < high and not low <= position <= high for low, high in _modes(source))
+
+
+_MODE = re.compile(r"([\w.]+)( is not None| ?== ?[\"']\w+[\"'])?")
+_NO_MODE = re.compile(
+    r"warm|cuda|gpu|device|hip|rank|main|master|iter|rep|run|bench|profil|tim(e|ing)|measur|cold"
+    r"|skip|dry|first|_name__|enable|availab|sync|use_(amp|fp16)",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=8)
+def _modes(source: SourceFile) -> tuple[tuple[int, int], ...]:
+    """From where to where a Python file does what it does in one mode, with the remark above."""
+    text = source.tree.text
+    found = []
+    for branch in source.tree.of_kind("if") if source.language == "python" else ():
+        asked = _MODE.fullmatch(branch.children[0].text)
+        if asked is None or len(branch.children) != 2 or _NO_MODE.search(asked[0]):
+            continue
+        name = re.escape(last_segment(asked[1]))
+        usual = rf"\b{name}\b[^,\n)]*=\s*True\b|-{name}\b[^)]*?(=\s*True|store_false|Boolean)"
+        if re.search(usual, text):
+            continue
+        start = text.rfind("\n", 0, branch.start) + 1
+        if WARM.search(text, branch.start, branch.end):
+            while (above := text[:start].rsplit("\n", 2)[-2:-1]) and above[0].lstrip()[:1] == "#":
+                start -= len(above[0]) + 1
+        found.append((start, branch.end))
+    return tuple(found)
+
+
+_SCHEDULE = re.compile(r"\bschedule\([^()]*\)")
 
 
 @lru_cache(maxsize=8)
 def _warm_words(source: SourceFile, module: Scope | None) -> tuple[tuple[int, int], ...]:
     """Where a file speaks of a warm-up; with a module, in code outside of its functions."""
     # To silence missing-warmup by its name is no warm-up.
+    # Nor are the steps that a profiler leaves out.
     text = SUPPRESSION.sub(lambda found: " " * len(found[0]), source.tree.text)
+    if "profiler" in text:
+        text = _SCHEDULE.sub(lambda found: " " * len(found[0]), text)
     spots = [found.span() for found in WARM.finditer(text)]
     if module is None:
         return tuple(spots)

@@ -4,8 +4,10 @@
 Reports the opening reading (or the record of the start event) of a measurement whose work has not
 run before: no earlier call, no named warm-up, no first samples that are dropped, and no statistic
 that a first outlier leaves alone. A function that was told by a number to launch another kernel, as
-in run(1, x) before run(2, x), has not run the same work. Of training, only a clock that is stopped
-to validate and started again is reported, where it runs while the first step compiles the model.
+in run(1, x) before run(2, x), has not run the same work. Nor has what runs before in one mode of a
+Python program only: `if use_triton: warm_up()`, where that is not the usual one. Of training, only
+a clock that is stopped to validate and started again is reported, where it runs while the first
+step compiles the model.
 
 ## Why it misleads
 The first execution may create the context, compile and load kernels, grow the allocator, set up
@@ -14,9 +16,9 @@ thousand times as long as the others, and all of it lands in the figure.
 
 ## Known problems
 A warm-up in another file is not seen. Training loops and timers inside a product's code are left
-out: their first step is real. Loops that print every sample (in C++ not the mean of a window), or
-enter it into a record with its name, are left out too, and private helpers that nothing in the file
-uses. So are passes over a data set, web pages and services, examples that save what they made,
+out, unless they tell how many tokens or images a second it makes. Loops that print every sample
+(in C++ not the mean of a window), or enter it into a record with its name, are left out too, and
+private helpers that nothing in the file uses. So are passes over a data set, web pages and services, examples that save what they made,
 engines that serve many requests at once, solvers that run to a tolerance, the run time of programs,
 figures in whole seconds, and what `%time` of a notebook shows. A function of the file that leaves
 the first samples out counts. In C++ loops of Google Benchmark are left out, which has run the
@@ -75,7 +77,7 @@ from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
-from perf_timing.lint.regions import Region
+from perf_timing.lint.regions import Region, remembered
 from perf_timing.lint.scopes import (
     callee_text,
     last_segment,
@@ -118,7 +120,8 @@ def check(source: SourceFile) -> Iterator[Report]:
             first = _loaded(source, region) or work
             message = MESSAGE.format(work=first.site.line, end=region.end.line, costs=costs)
             related = [(first.site, "first execution"), *_skipped(source, region, first)]
-            yield Report(region.start, message, related=tuple(related))
+            rate = _tells_rate(source, region)
+            yield Report(region.start, message, related=tuple(related), anywhere=rate)
 
 
 def _skipped(source: SourceFile, region: Region, work: Step) -> Iterator[tuple[Node, str]]:
@@ -139,6 +142,21 @@ def _compiling_steps(source: SourceFile) -> Iterator[Report]:
                 message = MESSAGE.format(work=step.site.line, end=end, costs=costs)
                 related = ((step.site, "first execution"),)
                 yield Report(clock.opening, message, related=related, anywhere=True)
+
+
+_RATE = re.compile(
+    r"(token|tok|image|frame|sentence)s?[ _]*(/|per[ _])[ _]*(s|sec|second)(?![a-z])", re.IGNORECASE
+)
+
+
+@remembered
+def _tells_rate(source: SourceFile, region: Region) -> bool:
+    """Whether the time is told as so many tokens or images a second, in whatever code."""
+    if source.language != "python" or region.carried or region.hooked:
+        return False
+    value = samples.fate(source, region)
+    texts = [n.text[:400] for n in (*value.printed, *value.passed)]
+    return bool(_RATE.search(" ".join([*texts, source.intent(region), *value.names])))
 
 
 def _loaded(source: SourceFile, region: Region) -> Step | None:
@@ -229,7 +247,7 @@ def _first(region: Region) -> Step | None:
 def _applies(source: SourceFile, region: Region) -> bool:
     if region.kind in ("timeit", "benchmark") or region.timer is not None or region.cumulative:
         return False
-    if not samples.is_benchmark(source, region):
+    if not samples.is_benchmark(source, region) and not _tells_rate(source, region):
         return False
     if samples.is_training(region) and not samples.repeats_a_pass(region):
         return False
