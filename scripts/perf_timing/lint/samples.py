@@ -570,9 +570,10 @@ def warmed(source: SourceFile, region: Region) -> bool:
     mine = _mine(steps)
     scope = region.scope
     start = region.start.start
+    kernels = () if _only_copies(region) else mine  # a copy is warm when anything ran
     if starts_late(region) or _ran_before(source, scope, start, mine, _is_spared(source, region)):
         return True
-    if _named_warm(source, scope, start, mine) and not _of_another(source, region, mine):
+    if _named_warm(source, scope, start, kernels) and not _of_another(source, region, mine):
         return True
     if _handed_on(source, scope, start, steps):
         return True

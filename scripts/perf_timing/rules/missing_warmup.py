@@ -18,12 +18,13 @@ thousand times as long as the others, and all of it lands in the figure.
 A warm-up in another file is not seen. Training loops and timers inside a product's code are left
 out, unless they tell how many tokens or images a second it makes. Loops that print every sample
 (in C++ not the mean of a window), or enter it into a record with its name, are left out too, and
-private helpers that nothing in the file uses. So are passes over a data set, web pages and services, examples that save what they made,
-engines that serve many requests at once, solvers that run to a tolerance, the run time of programs,
-figures in whole seconds, and what `%time` of a notebook shows. A function of the file that leaves
-the first samples out counts. In C++ loops of Google Benchmark are left out, which has run the
-function before, launches whose time tells how often to repeat, and what is timed with its copies in
-and out around a figure of the kernels: that figure is reported.
+private helpers that nothing in the file uses. So are passes over a data set, web pages and
+services, examples that save what they made, engines that serve many requests at once, solvers that
+run to a tolerance, the run time of programs, figures in whole seconds, and what `%time` of a
+notebook shows. A function of the file that leaves the first samples out counts. In C++ loops of
+Google Benchmark are left out, which has run the function before, launches whose time tells how
+often to repeat, and what is timed with its copies in and out around a figure of the kernels: that
+figure is reported.
 
 ## Example
 ```python
