@@ -1273,6 +1273,10 @@ def _benchmark_calls(source: SourceFile, function: Scope, depth: int) -> bool:
 
 
 _MOST_CALLS = 3
+# What enters a figure among the results of a benchmark: resultDB.AddResult("time", "", "s", t).
+_ENTERS_RESULT = re.compile(
+    r"(add|record|report|emit|save|store|insert)_?(result|measurement|benchmark)s?$", re.IGNORECASE
+)
 
 
 @remembered
@@ -1290,6 +1294,11 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
         return False
     scopes = [s for s in region.scope.enclosing() if s.node.kind == "function"]
     if not scopes:
+        return True
+    if source.language == "cuda" and any(
+        _ENTERS_RESULT.match(last_segment(callee_text(call)))
+        for call in fate(source, region).passed
+    ):
         return True
     if (
         source.language == "cuda"
@@ -1659,6 +1668,20 @@ def is_offload(source: SourceFile, region: Region) -> bool:
         and any(s.works and r.COPY not in s.roles for s in other.steps)
         and not copies_both_ways(other)
         and switched_on(source, other.start) in (None, switched_on(source, region.start))
+        for other in source.regions.all
+    )
+
+
+def is_told_inside(source: SourceFile, region: Region) -> bool:
+    """Whether C++ code is measured with its copies, and the file has a figure of its kernels too.
+
+    What is to be said of a cold or a single run is said at that one.
+    """
+    return is_offload(source, region) and any(
+        other is not region
+        and other.kind in ("clock", "event")
+        and any(s.works and r.COPY not in s.roles for s in other.steps)
+        and not copies_both_ways(other)
         for other in source.regions.all
     )
 

@@ -74,7 +74,7 @@ from perf_timing.lint import roles as r
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, target_key
+from perf_timing.lint.scopes import base_name, callee_text, last_segment, positional, target_key
 
 CODE = "TIM203"
 LABEL = "ALLOC"
@@ -194,6 +194,31 @@ def _is_result(source: SourceFile, step: Step) -> bool:
     return any(re.search(rf"\b{re.escape(name)}\b", returned) for name in names)
 
 
+def _is_temporary(source: SourceFile, region: Region, step: Step) -> bool:
+    """Whether a function of C++ that is timed again and again makes a buffer and frees it.
+
+    Its input is on the device already: a launch is given a pointer that the function is given.
+    """
+    function = source.scopes.scope_of(step.node)
+    if source.language != "cuda" or not (region.sample_loops or region.inner_loops(step.site)):
+        return False
+    made = base_name(re.sub(r"^\(\s*\w+\s*\*+\s*\)", "", positional(step.node)[0].text))
+    freed = any(
+        n.kind == "call"
+        and re.fullmatch(r"(cuda|hip)Free(Async)?", callee_text(n))
+        and any(base_name(a.text) == made for a in positional(n))
+        for n in function.nodes
+    )
+    pointers = {p for p in function.parameters if "*" in function.parameter_text(p)}
+    launches = [
+        s.node
+        for s in region.steps
+        if s.works and r.COPY not in s.roles and source.scopes.scope_of(s.node) is function
+    ]
+    given = {leaf.text for node in launches for leaf in node.walk() if leaf.kind == "name"}
+    return freed and bool(pointers & given)
+
+
 def _uploads_input(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether each sample of a model copies its input to the device, in the call that is measured.
 
@@ -272,7 +297,9 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
         h.short_name in ("forward", "__init__", "setup", "generate") for h in step.helpers
     ):
         return False
-    if samples.rare(step.site, region.start) or _is_result(source, step):
+    if samples.rare(step.site, region.start):
+        return False
+    if _is_result(source, step) and not _is_temporary(source, region, step):
         return False
     if region.kind == "harness" and _is_formula(source, region, step):
         return False

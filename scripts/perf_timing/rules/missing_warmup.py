@@ -266,7 +266,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.calibrates(source, region) or samples.in_google_benchmark(source, region):
         return False
-    if samples.is_offload(source, region):
+    if samples.is_told_inside(source, region):
         return False  # what is to be said is said at the figure of the kernels
     if samples.means_first(source, region) or _replays(source, region):
         return False

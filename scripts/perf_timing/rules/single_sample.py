@@ -168,7 +168,9 @@ def _applies(source: SourceFile, region: Region) -> bool:
     steps = samples.works(region)
     if not steps or not source.evidence or any(r.HARNESS in s.roles for s in region.steps):
         return False
-    if any(_repeats(source, region, s) or _loops_inside(s.node, s.helpers) for s in steps):
+    again = [_repeats(source, region, s) or _loops_inside(s.node, s.helpers) for s in steps]
+    # Where data is copied in and out, some of the kernels run once and loops are the algorithm's.
+    if all(again) or (any(again) and not _runs_through(region)):
         return False
     if not samples.is_benchmark(source, region):
         return False
@@ -180,7 +182,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.calibrates(source, region):
         return False
-    if samples.is_offload(source, region):
+    if samples.is_told_inside(source, region):
         return False  # what is to be said is said at the figure of the kernels
     if samples.means_first(source, region) or samples.is_copy_stage(source, region):
         return False
@@ -202,6 +204,13 @@ def _applies(source: SourceFile, region: Region) -> bool:
     if samples.is_long(source, region) and not told:
         return False
     return not _repeated(source, region.scope, 0)
+
+
+def _runs_through(region: Region) -> bool:
+    """Whether C++ code copies in, launches and copies out once, whatever loops beside."""
+    once = [s for s in samples.works(region) if not region.inner_loops(s.site) and not s.helpers]
+    launches = [s for s in once if s.works and not s.roles & {r.COPY, r.LIKELY}]
+    return samples.copies_both_ways(region) and len(launches) > 1
 
 
 def _is_compared(source: SourceFile, region: Region) -> bool:
