@@ -164,6 +164,7 @@ def _kept(text: str, parts: list[_Part]) -> set[_Part]:
         seen |= called
         mentioned = {word for part in called if not part.is_class for word in _words_of(part, text)}
     kept = _local(text, parts, outside) | seen
+    kept |= _of_what_they_collect({part for part in seeds if part}, text, parts)
     owners = {part.owner for part in kept if part.owner} | {part for part in kept if part.is_class}
     makers = {part for part in by_name.get("__init__", ()) if part.owner in owners}
     # What a constructor calls makes the members that a measurement uses.
@@ -172,6 +173,24 @@ def _kept(text: str, parts: list[_Part]) -> set[_Part]:
         p for word in by_name.keys() & words_there for p in by_name[word] if p.owner in owners
     }
     return kept | owners | makers
+
+
+_COLLECTS = re.compile(r"\bself\.(\w+)(?:\.(?:append|add)\(|\[[^\]\n]*\]\s*=|\s*\+=)")
+
+
+def _of_what_they_collect(seeds: set[_Part], text: str, parts: list[_Part]) -> set[_Part]:
+    """The methods that use an attribute which a measuring method of their class fills."""
+    filled: dict[_Part, set[str]] = {}
+    for part in seeds:
+        if part.owner is not None:
+            names = _COLLECTS.findall(text, part.start, part.end)
+            filled.setdefault(part.owner, set()).update(f"self.{name}" for name in names)
+    return {
+        part
+        for part in parts
+        if part.owner is not None
+        and any(text.find(name, part.start, part.end) >= 0 for name in filled.get(part.owner, ()))
+    }
 
 
 def _present(table: dict[str, tuple[str, ...]], text: str) -> list[str]:

@@ -67,15 +67,15 @@ def quotients(source: SourceFile, region: Region, sums: bool = False) -> Iterato
         names.add(base_name(positional(region.delta)[0].text))
     scope = source.scopes.scope_of(region.delta)
     for node in scope.nodes:
-        if node.kind != "binary" or _operator(node) not in ("*", "/", "//"):
+        if node.kind != "binary" or operator_between(node) not in ("*", "/", "//"):
             continue
         if (
             node.parent is not None
             and node.parent.kind == "binary"
-            and _operator(node.parent) in ("*", "/", "//")
+            and operator_between(node.parent) in ("*", "/", "//")
         ):
             continue
-        above, below = _parts(node)
+        above, below = factors(node)
         times_above = [n for n in above if _is_time(n, names, region)]
         times_below = [n for n in below if _is_time(n, names, region)]
         if len(times_above) + len(times_below) != 1:
@@ -85,24 +85,26 @@ def quotients(source: SourceFile, region: Region, sums: bool = False) -> Iterato
         yield Quotient(node, region, bool(times_below), rest_above, rest_below)
 
 
-def _operator(node: Node) -> str:
+def operator_between(node: Node) -> str:
+    """The operator of a node with two children, or ""."""
     if len(node.children) != 2:
         return ""
     left, right = node.children
     return node.tree.text[left.end : right.start].strip(" \t\r\n\\()")
 
 
-def _parts(node: Node) -> tuple[list[Node], list[Node]]:
-    if node.kind == "binary" and _operator(node) in ("*", "/", "//"):
-        above, below = _parts(node.children[0])
-        up, down = _parts(node.children[1])
-        if _operator(node) == "*":
+def factors(node: Node) -> tuple[list[Node], list[Node]]:
+    """What stands above and below the line in a chain of `*` and `/`; casts are looked through."""
+    if node.kind == "binary" and operator_between(node) in ("*", "/", "//"):
+        above, below = factors(node.children[0])
+        up, down = factors(node.children[1])
+        if operator_between(node) == "*":
             return above + up, below + down
         return above + down, below + up
     if node.kind == "call" and last_segment(callee_text(node)) in _WRAPS and positional(node):
-        return _parts(positional(node)[0])
+        return factors(positional(node)[0])
     if node.kind == "cast" and node.children:
-        return _parts(node.children[-1])
+        return factors(node.children[-1])
     return [node], []
 
 
@@ -111,7 +113,7 @@ def _is_time(node: Node, names: Iterable[str], region: Region) -> bool:
         return True
     if node.kind == "name":
         return node.text in names and node.start > region.delta.start
-    if node.kind == "binary" and _operator(node) in ("+", "-"):
+    if node.kind == "binary" and operator_between(node) in ("+", "-"):
         return any(_is_time(child, names, region) for child in node.children)
     return False
 
@@ -161,7 +163,7 @@ def _cpp_loop(loop: Node, header: list[Node]) -> CountedLoop | None:
         return None
     start = next((n for n in header[0].walk() if n.kind == "assign"), None)
     test = header[1]
-    if start is None or test.kind != "binary" or _operator(test) not in ("<", "!="):
+    if start is None or test.kind != "binary" or operator_between(test) not in ("<", "!="):
         return None
     if squeeze(test.children[0].text) != squeeze(start.children[0].text):
         return None

@@ -1031,7 +1031,7 @@ class Roles:
         if words.CPP_LIBRARY_COPY_ASYNC.match(short):
             return {WORK, COPY}
         if words.CPP_CUB.match(callee):
-            return set() if self._asks_size(node) else {WORK}
+            return set() if self.asks_size(node) else {WORK}
         if callee.startswith("thrust::"):
             return self._thrust(node, callee)
         return None
@@ -1045,7 +1045,7 @@ class Roles:
         lazy = bool(given) and "par_nosync" in given[0].text
         return {WORK} if lazy and not words.CPP_THRUST_VALUE.search(name) else {BLOCKING}
 
-    def _asks_size(self, node: Node) -> bool:
+    def asks_size(self, node: Node) -> bool:
         """Whether a call of CUB asks how much memory it needs: it is given none, and no work."""
         given = positional(node)
         name = base_name(given[0].text) if given else ""

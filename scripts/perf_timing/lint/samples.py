@@ -50,7 +50,7 @@ SPREAD = re.compile(
     r"|max_element|minmax_element|ecdf|skew|DataFrame|Series|to_csv|dump|dumps|savetxt|save)$"
 )
 _MEANS = re.compile(r"mean|fmean|average|avg|nanmean")
-MEAN = re.compile(r"(^|[._])(mean|fmean|average|avg|nanmean|sum|accumulate|reduce)$")
+MEAN = re.compile(r"(^|[._:])(mean|fmean|average|avg|nanmean|sum|accumulate|reduce)$")
 
 # What a file speaks of whose kernels are compiled when they are first called.
 JITS = re.compile(
@@ -335,14 +335,22 @@ def _into_target(target: Node, node: Node, found: Fate) -> str:
     return target_key(target) if target.kind == "name" else ""
 
 
+def reaching(name: str, scope: Scope) -> list[Scope]:
+    """The scopes in which `name` of a scope is known: those around it, for self.x the methods."""
+    known = list(scope.enclosing())
+    if name.startswith("self.") and scope.owner is not None and scope.parent is not None:
+        known += [s for s in scope.parent.children if s.owner is scope.owner and s is not scope]
+    return known
+
+
 def reducers(source: SourceFile, name: str, scope: Scope) -> set[str]:
     """Short names of what is applied to the list `name` in a scope and in those around it.
 
     "raw" stands for the list itself being returned, printed or passed on, "slice" for dropping the
-    first members, "loop" for looping over it.
+    first members, "loop" for looping over it. An attribute is followed through the class's methods.
     """
     found: set[str] = set()
-    for around in scope.enclosing():
+    for around in reaching(name, scope):
         for use in around.nodes:
             if (
                 use.kind == "name"
@@ -733,6 +741,7 @@ def _called_before(
         and source.scopes.scope_of(call) is scope
         and not left_out(call)
         and not in_one_mode(source, call.start, position)
+        and not (words.CPP_CUB.match(name) and source.roles.asks_size(call))
         for name in mine
         for call in source.scopes.calls_by_name.get(last_segment(name), [])
     )

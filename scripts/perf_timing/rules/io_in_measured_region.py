@@ -66,6 +66,7 @@ from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
+from perf_timing.lint.quotients import counted_loop
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import argument, callee_text, last_segment, loops_around
 
@@ -120,6 +121,12 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if source.flow.host_only(region.end, region.scope):
             continue
+        for bar in _bars(region):
+            if id(bar) not in seen:
+                seen.add(id(bar))
+                call = last_segment(callee_text(bar))
+                message = MESSAGE.format(call=call, start=region.start.line)
+                yield Report(bar, message, related=((region.start, "measured from here"),))
         for step in region.steps:
             if r.IO in step.roles and id(step.site) not in seen and _counts(source, region, step):
                 seen.add(id(step.site))
@@ -164,6 +171,23 @@ def _writes_for_all(step: Step) -> bool:
         if given.text == "True" if given is not None else default:
             told.add(name)
     return training_loops.in_every_step(step.node, helper.node, told)
+
+
+_BARS = re.compile(r"^(tqdm|trange|track|progress_bar|progressbar)$")
+
+
+def _bars(region: Region) -> Iterator[Node]:
+    """Progress bars around counted repetitions, all of which one pair of readings times."""
+    works = [s for s in region.steps if s.works or r.BLOCKING in s.roles]
+    for loop in region.inner_loops(works[0].site)[-1:] if works else ():
+        if loop.kind != "for" or counted_loop(loop) is None or _epochs(region):
+            continue
+        if any(n.kind == "call" and callee_text(n) == "next" for n in loop.walk()):
+            continue  # a pass over data
+        for call in loop.children[1].walk():
+            shown = call.kind == "call" and "disable" not in call.text
+            if shown and _BARS.match(last_segment(callee_text(call))):
+                yield call
 
 
 _SPEED = re.compile(

@@ -73,13 +73,14 @@ from collections.abc import Iterable, Iterator
 from perf_timing.lint import purpose, samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.quotients import integer
+from perf_timing.lint.quotients import factors, integer, operator_between
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
     Scope,
     call_args,
     callee_text,
     last_segment,
+    loop_body,
     loops_around,
     positional,
     squeeze,
@@ -147,6 +148,8 @@ def _here(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
     if _spread_beside(source, value, scope):
         return
     found = [(name, _mean_of_list(source, name, scope)) for name in sorted(value.lists)]
+    found += [(name, _mean_by_hand(source, name, scope)) for name in sorted(value.lists)]
+    found.append(("this list", _mean_around(source, region)))
     if region.sample_loops or _in_loop(region):
         sums = sorted(value.sums)
         loops = loops_around(region.delta)
@@ -293,53 +296,56 @@ def _printed_inside(region: Region, value: samples.Fate) -> bool:
     )
 
 
+# What may be done with a list of samples whose mean alone is reported.
+_NEUTRAL = {
+    "len",
+    "sum",
+    "mean",
+    "fmean",
+    "average",
+    "avg",
+    "nanmean",
+    "append",
+    "array",
+    "tensor",
+    "float",
+    "round",
+    "print",
+    "list",
+    "asarray",
+    "stack",
+    "item",
+    "format",
+    "numel",
+    "size",
+    "shape",
+    "clear",
+    "info",
+    "Tensor",
+    "loop",
+    "accumulate",
+    "begin",
+    "end",
+    "push_back",
+    "tolist",
+    "numpy",
+    "cpu",
+    "int",
+    "str",
+    "enumerate",
+    "zip",
+    "slice",
+    "range",
+}
+
+
 def _mean_of_list(source: SourceFile, name: str, scope: Scope) -> Node | None:
     applied = samples.reducers(source, name, scope)
-    allowed = {
-        "len",
-        "sum",
-        "mean",
-        "fmean",
-        "average",
-        "avg",
-        "nanmean",
-        "append",
-        "array",
-        "tensor",
-        "float",
-        "round",
-        "print",
-        "list",
-        "asarray",
-        "stack",
-        "item",
-        "format",
-        "numel",
-        "size",
-        "shape",
-        "clear",
-        "info",
-        "Tensor",
-        "loop",
-        "accumulate",
-        "begin",
-        "end",
-        "push_back",
-        "tolist",
-        "numpy",
-        "cpu",
-        "int",
-        "str",
-        "enumerate",
-        "zip",
-        "slice",
-        "range",
-    }
-    if applied - allowed or ("loop" in applied and "sum" not in applied and "mean" not in applied):
+    if applied - _NEUTRAL or ("loop" in applied and "sum" not in applied and "mean" not in applied):
         return None
     if _kept_each(source, name, scope):
         return None
-    for around in scope.enclosing():
+    for around in samples.reaching(name, scope):
         for node in around.nodes:
             if (
                 (
@@ -352,6 +358,35 @@ def _mean_of_list(source: SourceFile, name: str, scope: Scope) -> Node | None:
             ):
                 return node
     return None
+
+
+def _mean_by_hand(source: SourceFile, name: str, scope: Scope) -> Node | None:
+    """The mean of a list that a loop adds up, where nothing else is done with its members."""
+    applied = samples.reducers(source, name, scope)
+    if applied - _NEUTRAL - {"loop", "indexed"} or _kept_each(source, name, scope):
+        return None
+    for node in scope.nodes:
+        if node.kind not in ("assign", "augassign") or samples.operator(node)[:2] != "+=":
+            continue
+        loop = next(iter(loops_around(node)), None)
+        if loop is None or loop.kind != "for":
+            continue
+        body = loop_body(loop) or loop.children[-1]
+        member = _member(loop.tree.text[loop.start : body.start], name)
+        added = squeeze(node.children[-1].text)
+        indexed = re.fullmatch(rf"{re.escape(name)}\[\w+\]", added) is not None
+        if not (indexed or (member and added == member)):
+            continue
+        if sum(n.kind == "name" and n.text == (member or name) for n in body.walk()) == 1:
+            return _mean_of_sum(source, loop.end, squeeze(node.children[0].text), scope)
+    return None
+
+
+def _member(header: str, name: str) -> str:
+    """The variable of a loop over the list: for t in times:, for (float t : times)."""
+    listed = rf"[\s&*](\w+)\s*(?:\bin\b|:)\s*{re.escape(name)}\s*[:)]"
+    found = re.search(listed, header)
+    return found[1] if found else ""
 
 
 def _kept_each(source: SourceFile, name: str, scope: Scope) -> bool:
@@ -392,26 +427,37 @@ def _mentions(node: Node, name: str) -> bool:
     return squeeze(callee_text(node)).startswith(name + ".")
 
 
+def _mean_around(source: SourceFile, region: Region) -> Node | None:
+    """The mean of a comprehension of elapsed times: mean([a.elapsed_time(b) for ...])."""
+    comp = next((p for p in region.delta.ancestors() if p.kind == "comp"), None)
+    if comp is None or comp.children[0].kind == "dict" or _listed_again(source, region, comp):
+        return None
+    for node in comp.ancestors():
+        if node.kind in ("assign", "augassign", "return", "block", "comp"):
+            return None
+        if node.kind == "call" and samples.MEAN.search(callee_text(node)):
+            return node if _is_mean(node) and not _kept(node) else None
+    return None
+
+
+def _listed_again(source: SourceFile, region: Region, comp: Node) -> bool:
+    """Whether the times of the pair are listed in another place too, for what else is told."""
+    read = last_segment(callee_text(region.delta)) if region.delta.kind == "call" else ""
+    return any(
+        node.kind == "call"
+        and last_segment(callee_text(node)) == read
+        and not comp.start <= node.start < comp.end
+        for node in source.scopes.scope_of(comp).nodes
+    )
+
+
 def _mean_of_sum(source: SourceFile, after: int, name: str, scope: Scope) -> Node | None:
     """The division of a sum of samples by their number, behind the loop that adds them up."""
     for node in scope.nodes:
-        if (
-            (
-                node.kind == "binary"
-                and node.start >= after
-                and source.regions.operator(node).endswith("/")
-            )
-            and (
-                len(node.children) == 2
-                and squeeze(node.children[0].text) == name
-                and node.children[1].kind != "string"
-            )
-            and not _is_scale(node.children[1])
-            and integer(source, node.children[1], scope) != 1  # constexpr int runs = 1
-            and not _TIME.search(squeeze(node.children[1].text))
-        ):
-            return node
-        if (
+        if node.kind == "binary" and node.start >= after:
+            if _divides(source, node, name, scope):
+                return node
+        elif (
             node.kind in ("assign", "augassign")
             and node.start >= after
             and samples.operator(node).startswith("/=")
@@ -420,9 +466,29 @@ def _mean_of_sum(source: SourceFile, after: int, name: str, scope: Scope) -> Nod
     return None
 
 
+def _divides(source: SourceFile, node: Node, name: str, scope: Scope) -> bool:
+    """Whether a chain of factors is the sum, perhaps in another unit, over a number of samples."""
+    if node.parent is not None and operator_between(node.parent) in ("*", "/", "//"):
+        return False  # a part of a longer chain
+    above, below = factors(node)
+    sums = [n for n in above if squeeze(n.text) == name]
+    counts = [n for n in below if not _is_scale(n)]
+    return (
+        len(sums) == 1
+        and all(n is sums[0] or _is_scale(n) for n in above)
+        and len(counts) == 1
+        and counts[0].kind != "string"
+        and integer(source, counts[0], scope) != 1  # constexpr int runs = 1
+        and not _TIME.search(squeeze(counts[0].text))
+    )
+
+
 # Over another time, a sum of times is a ratio of two totals.
 _TIME = re.compile(r"(?<!num_)(?<!n_)(time|elapsed|duration|seconds|sec)$", re.IGNORECASE)
 
 
 def _is_scale(node: Node) -> bool:
-    return bool(re.fullmatch(r"1000(\.0?)?f?|1e\d|1e-\d|1000000(\.0)?|(60|3600)(\.0)?", node.text))
+    return bool(_SCALE.fullmatch(node.text))
+
+
+_SCALE = re.compile(r"(1000|1000000|60|3600)(\.0?)?[fF]?|1(\.0*)?[eE][-+]?\d+[fF]?|0?\.0*1[fF]?")
