@@ -102,7 +102,7 @@ WAIT_NAME = re.compile(
     r"|^effects_barrier$|^wait_event_complete$|^waitall$|^wait_until_finished$|^flush_and_wait$",
 )
 NO_WAIT_NAME = re.compile(
-    r"async(?!hronous_wait)|wait_stream$|wait_event$|^set_sync|sync_?batch|no_sync|^sync_dist"
+    r"async(?!hronous_wait)|wait_stream$|wait_event$|^set_sync|sync_?batch|no_(\w+_)?sync|^sync_dist"
     r"|syncwarp|syncthreads|syncbn|sync_debug|should_sync|needs_sync|is_sync|sync_grad|grad(ient)?s?_sync$|_cpu_sync$"
     r"|InitializeSync",
     re.IGNORECASE,
@@ -244,14 +244,14 @@ IO_FUNCTIONS = frozenset(
     {"click.echo", "click.secho", "typer.echo", "typer.secho", "rich.print", "tqdm.tqdm.write"}
 )
 IO_METHODS = frozenset(
-    "info debug warning warn error critical write set_postfix set_description set_postfix_str"
+    "print info debug warning warn error critical write set_postfix set_description set_postfix_str"
     " log log_metrics savefig save export_chrome_trace"
     " writerow writelines flush dump to_csv imwrite imshow".split()
 )
 IO_OBJECTS = re.compile(
     r"(^|[._])(log|logger|logging|_logger|LOG|LOGGER|writer|tb|tb_writer|wandb|mlflow|pbar|bar"
     r"|progress\w*|tqdm|fh?|file|out_file|log_file|fp|stdout|stderr|sys|console|plt|json"
-    r"|pickle|torch"
+    r"|pickle|torch|fabric|accelerator"
     r"|np|csv_writer|prof|profiler|summary_writer|neptune|swanlab|self\.logger|cv2|image|img)$"
 )
 

@@ -14,7 +14,9 @@ printed is often a tensor, so that the host waits as well.
 ## Known problems
 Output on every n-th iteration only, or behind a verbosity flag, is not reported; the text of a
 token is, where one is written whenever there is one. Where a file is not there to measure, output
-in a loop counts whose time is shown as a rate of tokens or images, as throughput or as latency.
+in a loop counts whose time is shown as a rate of tokens or images, as throughput or as latency, and
+output in each of many training steps of which the mean or the median is told. A line beside a whole
+pass over batches does not.
 
 ## Example
 ```python
@@ -68,7 +70,7 @@ from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.quotients import counted_loop
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import argument, callee_text, last_segment, loops_around
+from perf_timing.lint.scopes import argument, callee_text, last_segment, loop_body, loops_around
 
 CODE = "TIM205"
 LABEL = "IO-LOOP"
@@ -115,7 +117,14 @@ def check(source: SourceFile) -> Iterator[Report]:
                 name = last_segment(callee_text(saving))
                 message = MESSAGE.format(call=name, start=region.start.line)
                 yield Report(saving, message, related=((region.start, "measured from here"),))
-        if samples.is_program(source, region):
+        for streaming in _streamed(source, region):
+            if id(streaming) not in seen:
+                seen.add(id(streaming))
+                name = last_segment(callee_text(streaming))
+                message = MESSAGE.format(call=name, start=region.start.line)
+                related = ((region.start, "measured from here"),)
+                yield Report(streaming, message, related=related, anywhere=True)
+        if samples.is_program(source, region) and not _times_steps(source, region):
             continue
         if not any(s.works or s.roles & {r.BLOCKING, r.OPAQUE} for s in region.steps):
             continue
@@ -137,7 +146,8 @@ def check(source: SourceFile) -> Iterator[Report]:
                     MESSAGE.format(call=call, start=region.start.line),
                     related=((region.start, "measured from here"),),
                     anywhere=call == "export_chrome_trace"  # it is there to measure
-                    or _tells_speed(source, region, step),
+                    or _tells_speed(source, region, step)
+                    or _times_steps(source, region),
                 )
 
 
@@ -195,6 +205,50 @@ _SPEED = re.compile(
     r"|throughput|latenc",
     re.IGNORECASE,
 )
+
+
+def _times_steps(source: SourceFile, region: Region) -> bool:
+    """Whether the times of single steps are collected, and their mean or median is told.
+
+    A step may be an epoch, of all data at once; a pass over batches takes longer than any line.
+    """
+    if source.language != "python" or not region.sample_loops or _epochs(region):
+        return False
+    if any(
+        last_segment(callee_text(s.node)) == "backward" and (s.helpers and loops_around(s.node))
+        for s in region.steps
+        if s.node.kind == "call"
+    ):
+        return False
+    names = samples.fate(source, region).lists
+    scope = source.scopes.scope_of(region.delta)
+    applied = set().union(*(samples.reducers(source, name, scope) for name in names))
+    return any(re.search(r"mean$|median$|average$", name) for name in applied)
+
+
+_TOKEN_RATE = re.compile(
+    r"(token|tok|word)s?[ _]*(/|per[ _])[ _]*(s|sec|second)(?![a-z])", re.IGNORECASE
+)
+
+
+def _streamed(source: SourceFile, region: Region) -> Iterator[Node]:
+    """Calls that write each token that a generator hands out, in a time told as a rate of tokens.
+
+    What the generator computes is out of sight, but the figure says that it does.
+    """
+    if source.language != "python" or not source.on_device:
+        return
+    value = samples.fate(source, region)
+    told = " ".join([*(n.text[:400] for n in (*value.printed, *value.passed)), *value.names])
+    if not _TOKEN_RATE.search(told):
+        return
+    for loop in region.scope.nodes:
+        body = loop_body(loop) if loop.kind == "for" and region.holds(loop) else None
+        for call in body.children if body is not None else ():
+            shown = call.kind == "call" and r.IO in source.roles.of(call, region.scope)
+            parts = {n.text for n in call.walk() if n.kind == "name"} if shown else set()
+            if loop.children[0].text in parts and re.search(r"end\s*=|\.write\(", call.text):
+                yield call
 
 
 def _tells_speed(source: SourceFile, region: Region, step: Step) -> bool:
