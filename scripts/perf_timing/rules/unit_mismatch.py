@@ -5,7 +5,7 @@ Follows times from where they are read (clocks, event times, do_bench, chrono, p
 through the arithmetic of the file, and reports where the unit contradicts what is claimed for it:
 the text it is printed with, the name or key it is stored under, the unit of another branch or
 return, a time it is added to, compared with or divided by; and 1024 as a factor between units of
-time.
+time. In C++ also a rate of bytes that are multiplied by `sizeof` once more.
 
 ## Why it misleads
 The figure is wrong by 1000 or more, which is seen, or it is wrong on one path only (seconds on the
@@ -95,6 +95,11 @@ PARENTHESES = (
     " earlier reading is divided."
 )
 
+BYTES_TWICE = (
+    "`{name}` is in bytes, and is multiplied by `sizeof` once more; the rate is too large by the"
+    " size of an element"
+)
+BYTES_NOTE = "Divide the bytes by the time, or multiply the number of elements by `sizeof` once."
 _IMPOSSIBLE = 15.0  # 1e15 a second as the unit of a rate
 
 
@@ -109,6 +114,39 @@ def check(source: SourceFile) -> Iterator[Report]:
                    for place in _sources(problem, value)]  # fmt: skip
         note = _note(source, problem)
         yield Report(problem.node, _message(problem), note=note, related=tuple(related))
+    if source.language == "cuda" and "sizeof" in source.tree.text:
+        yield from _bytes_twice(source)
+
+
+def _bytes_twice(source: SourceFile) -> Iterator[Report]:
+    """Rates of C++ code whose bytes are multiplied by the size of an element again."""
+    for node in source.tree.of_kind("binary"):
+        sized = _SIZED.search(node.text)
+        within = node.parent is not None and node.parent.kind == "binary"
+        if sized is None or within or not _BY_TIME.search(node.text):
+            continue
+        if _PER_SIZE.search(node.text):
+            continue
+        name = sized[1] or sized[2]
+        pairs = source.scopes.assignments(name, source.scopes.scope_of(node))
+        plain = [(target, value) for target, value in pairs if _sets(target)]
+        if plain and all(_IN_BYTES.search(v.text) and "/" not in v.text for _, v in plain):
+            related = tuple((target, "bytes from here") for target, _ in plain[:1])
+            yield Report(node, BYTES_TWICE.format(name=name), note=BYTES_NOTE, related=related)
+
+
+_SIZED = re.compile(
+    r"(?<![\w.>])(\w+)\s*\*\s*sizeof\b|sizeof\s*\([^()]*\)\s*\*\s*(\w+)\b(?!\s*[(.\[-])"
+)
+_PER_SIZE = re.compile(r"/\s*\(*\s*sizeof")
+_BY_TIME = re.compile(r"/\s*\(*\s*\w*(time|elapsed|sec|ms\b|duration)", re.IGNORECASE)
+_IN_BYTES = re.compile(r"\*\s*sizeof\b|sizeof\s*\([^()]*\)\s*\*")
+
+
+def _sets(target: Node) -> bool:
+    """Whether an assignment sets its target anew; bytes /= ranks leaves bytes."""
+    around = target.parent
+    return around is None or not (around.kind == "augassign" or re.match("[*/]=", operator(around)))
 
 
 def _sources(problem: Problem, value: Quantity) -> Iterator[tuple[Node, str]]:
