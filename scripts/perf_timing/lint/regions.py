@@ -407,7 +407,8 @@ class Regions:
         """
         last = next((s for s in reversed(steps) if r.CLOCK not in s.roles), None)
         waits = region.kind == "clock" and last is not None and r.WAIT in last.roles
-        if not (region.kind == "event" or waits) or region.watch:
+        python = self.scopes.language == "python"
+        if not (region.kind == "event" or waits) or (region.watch and (python or not waits)):
             return []
         may_compute = self._may_compute if self.scopes.language == "python" else self._may_launch
         calls = (n for n in region.scope.nodes if n.kind == "call" and region.holds(n))
