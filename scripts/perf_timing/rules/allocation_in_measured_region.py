@@ -12,11 +12,11 @@ the figure is about. cudaMalloc and cudaFree also wait for the device.
 ## Known problems
 Where the output buffer is part of what is compared (an API that returns a new tensor), the report
 can be suppressed with that reason. A constant that an operator takes where it is made, and zeros of
-an accumulator of atomics, are part of what a timed function computes. Model code and training steps
-are not reported, nor is a copy of what the iteration before has brought, nor one that is part of a
-figure from end to end by its name. Nor is a figure beside
-which another one leaves the allocation out: it is the total. In C++ one report stands for three and
-more allocations of a block.
+an accumulator of atomics, are part of what a timed function computes. Model code is not reported,
+and training steps only where the first of them are left out. Nor is a copy of what the iteration
+before has brought, nor one that is part of a figure from end to end by its name. Nor is a figure
+beside which another one leaves the allocation out: it is the total. In C++ one report stands for
+three and more allocations of a block.
 
 ## Example
 ```python
@@ -159,7 +159,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
     ):
         return False
     meant = samples.is_benchmark(source, region) or samples.returns_time(source, region)
-    if not meant or samples.is_training(region):
+    if not meant or (samples.is_training(region) and not _drops_first(source, region)):
         return False
     if source.flow.host_only(region.end, region.scope) or samples.means_first(source, region):
         return False
@@ -171,6 +171,11 @@ def _applies(source: SourceFile, region: Region) -> bool:
     if source.language == "python":
         meant_elsewhere += r"|copy|transfer"  # there the copy makes the buffer
     return not re.search(meant_elsewhere, source.intent(region), re.IGNORECASE)
+
+
+def _drops_first(source: SourceFile, region: Region) -> bool:
+    """Whether the first of the samples are left out: training steps that are there to be timed."""
+    return source.language == "python" and samples.drops_samples(source, region)
 
 
 def _is_result(source: SourceFile, step: Step) -> bool:
@@ -235,7 +240,8 @@ def _uploads_input(source: SourceFile, region: Region, step: Step) -> bool:
         return False
     outer = next((p for p in step.node.ancestors() if p.kind == "call"), None)
     works = [s for s in region.steps if s.works]
-    return outer is not None and any(s.node is outer for s in works) and len(works) == 1
+    alone = len(works) == 1 or samples.is_training(region)  # a pass forward and back
+    return outer is not None and any(s.node is outer for s in works) and alone
 
 
 _WHOLE = re.compile(
