@@ -3,8 +3,8 @@
 ## What it does
 Reports flushes of the L2 cache, empty_cache, gc.collect, seeding and counter resets between the two
 readings or in a function that a benchmark helper times; in C++ the set-up of a library (a handle, a
-plan, a generator) in each iteration of what is measured; and copies on the device that give work in
-place its input back, from a buffer that nothing else in the loop uses.
+plan, a generator) and the fill of a result in each iteration of what is measured; and copies on the
+device that give work in place its input back, from a buffer that nothing else in the loop uses.
 
 ## Why it misleads
 The flush writes hundreds of megabytes: it takes longer than most kernels and is billed to them. It
@@ -13,7 +13,8 @@ waits for the device, by the documentation of cuBLAS.
 
 ## Known problems
 A buffer counts as a flush buffer by its name (cache, flush, l2, wipe, scrub, evict). A library that
-is set up once in the run time of a program is not reported.
+is set up once in the run time of a program is not reported, nor is a fill of one value or in a
+solver that runs to a tolerance, nor where the names say that memory is filled.
 
 ## Example
 ```python
@@ -58,8 +59,8 @@ print(triton.testing.do_bench(candidate, quantiles=[0.5, 0.2, 0.8]))
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import convergence, samples
 from perf_timing.lint import roles as r
-from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -98,6 +99,14 @@ RESTORE_NOTE = (
     "Time each iteration by itself, with the copy before its opening reading, or subtract what the"
     " copy takes alone; render-timing simple-event and raw-cuda measure what is left."
 )
+FILL = (
+    "{call}() clears a result in every iteration inside the region that line {start} starts to"
+    " measure; the figure includes it"
+)
+FILL_NOTE = (
+    "Clear it before the opening reading of each sample, or subtract what the fill takes alone;"
+    " render-timing simple-event and raw-cuda measure what is left."
+)
 NOTE = (
     "Prepare before the opening reading, or let the benchmark helper flush; render-timing"
     " simple-event has a cold-cache option that does so."
@@ -121,6 +130,7 @@ def check(source: SourceFile) -> Iterator[Report]:
     yield from _restores(source, seen)
     if source.language == "cuda":
         yield from _libraries(source, seen)
+        yield from _clears(source, seen)
         return
     for region in [*source.regions.all, *source.regions.harnessed]:
         if (
@@ -226,6 +236,67 @@ def _libraries(source: SourceFile, seen: set[int]) -> Iterator[Report]:
             text = LIBRARY.format(call=call, start=region.start.line)
             related = ((region.start, "measured from here"),)
             yield Report(step.node, text, note=LIBRARY_NOTE, related=related)
+
+
+def _clears(source: SourceFile, seen: set[int]) -> Iterator[Report]:
+    """Reports of fills that C++ code repeats before the kernel whose result they prepare."""
+    for region in source.regions.all:
+        if region.kind not in ("clock", "event") or region.carried or region.cumulative:
+            continue
+        if region.timer or not samples.is_benchmark(source, region):
+            continue
+        if convergence.runs_to_tolerance(region):
+            continue
+        if samples.copies_both_ways(region) or _FILLING.search(source.intent(region)):
+            continue
+        for step, loop, steps in _repeated(source, region):
+            used = [s for s in steps if _uses(s, step)]
+            if id(step.node) in seen or not samples.fills(step) or not used or _is_small(step.node):
+                continue
+            if not samples.rare(step.node, loop) and not convergence.steered(loop, region.steps):
+                seen.add(id(step.node))
+                call = last_segment(callee_text(step.node))
+                text = FILL.format(call=call, start=region.start.line)
+                related = ((region.start, "measured from here"),)
+                yield Report(step.node, text, note=FILL_NOTE, related=related)
+
+
+def _repeated(source: SourceFile, region: Region) -> Iterator[tuple[Step, Node, list[Step]]]:
+    """The steps of each iteration of a region's loops, with the loop and all that it runs.
+
+    Those of a function that a helper is given to repeat are told from inside that function.
+    """
+    for step in region.steps:
+        for loop in region.inner_loops(step.site)[:1]:
+            if not step.helpers:
+                yield (
+                    step,
+                    loop,
+                    [s for s in region.steps if region.inner_loops(s.site)[:1] == [loop]],
+                )
+    for call in region.scope.nodes:
+        if call.kind == "call" and region.holds(call) and region.inner_loops(call):
+            for function in source.flow.handed_in(call, region.scope):
+                steps = list(source.flow.steps(function))
+                for step in steps:
+                    yield step, function.node, steps
+
+
+def _uses(work: Step, fill: Step) -> bool:
+    """Whether a launch behind a fill in C++ code is given the memory that was filled."""
+    given = positional(fill.node) if fill.node.kind == "call" else []
+    name = squeeze(given[0].text).lstrip("&(") if given else ""
+    launched = work.works and work.node is not fill.node and not samples.fills(work)
+    return bool(launched and name and work.position > fill.position) and _names(work.node, name)
+
+
+def _is_small(fill: Node) -> bool:
+    """Whether a single value is filled, as a counter that each launch needs at zero."""
+    return bool(_ONE_VALUE.search(fill.text))
+
+
+_ONE_VALUE = re.compile(r",\s*(1\s*\*\s*)?(sizeof\s*\([\w: *]+\)(\s*\*\s*1)?)\s*[,)]\s*[^,]*$")
+_FILLING = re.compile(r"mem_?set|fill|clear|reset|zero|init", re.IGNORECASE)
 
 
 def _subtracted(source: SourceFile, region: Region) -> bool:
