@@ -70,7 +70,7 @@ print(statistics.median(times), min(times), max(times))
 import re
 from collections.abc import Iterable, Iterator
 
-from perf_timing.lint import purpose, samples
+from perf_timing.lint import purpose, samples, sweeps
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quotients import factors, integer, operator_between
@@ -189,6 +189,71 @@ def _in_callers(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]
             node = None if shown else _mean_of_sum(source, loops[0].end, total, where)
             if node is not None:
                 yield total, node
+            elif index < 0:
+                yield from _mean_of_result(source, site, False)
+    for name in sorted(value.lists):
+        if samples.reducers(source, name, scope) - _NEUTRAL - {"raw"} or value.sums:
+            continue
+        for node in scope.nodes:
+            if node.kind == "return" and node.children and squeeze(node.children[0].text) == name:
+                for site in source.scopes.call_sites(scope):
+                    yield from _mean_of_result(source, site, True)
+
+
+def _mean_of_result(source: SourceFile, call: Node, collected: bool) -> Iterator[tuple[str, Node]]:
+    """Means of what a call returns: one sample, or (`collected`) a list of them."""
+    where, child = source.scopes.scope_of(call), call
+    for parent in call.ancestors():
+        whole = parent.children[-1] is child
+        if parent.kind == "comp":
+            if parent.children[0] is not child or collected or "range(" not in parent.text:
+                return
+            collected = True
+        elif parent.kind == "call":
+            callee = callee_text(parent)
+            if collected and samples.MEAN.search(callee):
+                if _is_mean(parent) and not _kept(parent):
+                    yield "this list", parent
+                return
+            if _appends(parent) and not collected:
+                yield from _mean_of_appended(source, parent, squeeze(call.text))
+                return
+            if last_segment(callee) not in ("list", "array", "asarray", "tensor", "float"):
+                return
+        elif parent.kind == "assign" and whole and parent.children[0].kind == "name":
+            name = parent.children[0].text
+            if collected:
+                mean = _mean_of_list(source, name, where)
+                if mean is not None:
+                    yield name, mean
+                return
+            loop = next(iter(loops_around(call)), None)
+            for use in source.uses(name, where) if loop is not None else ():
+                into = use.parent.parent if use.parent is not None else None
+                later = into is not None and use.start > call.end
+                if into is not None and later and _appends(into):
+                    yield from _mean_of_appended(source, into, name)
+            return
+        elif parent.kind not in ("args", "list", "keyword", "attribute"):
+            return
+        child = parent
+
+
+def _appends(node: Node) -> bool:
+    return node.kind == "call" and last_segment(callee_text(node)) == "append"
+
+
+def _mean_of_appended(source: SourceFile, append: Node, sample: str) -> Iterator[tuple[str, Node]]:
+    """The mean of a list that a loop of the caller fills, without showing the samples."""
+    where = source.scopes.scope_of(append)
+    loop = next(iter(loops_around(append)), None)
+    name = callee_text(append).rpartition(".")[0]
+    if loop is None or sweeps.is_sweep(loop) or not name:
+        return
+    shown = any(loop.start <= n.start < loop.end and _prints(n, {sample}) for n in where.nodes)
+    mean = None if shown else _mean_of_list(source, name, where)
+    if mean is not None:
+        yield name, mean
 
 
 def _returned_at(source: SourceFile, scope: Scope, region: Region, times: set[str]) -> set[int]:
