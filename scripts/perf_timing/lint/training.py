@@ -187,7 +187,11 @@ def compiled_in(source: SourceFile, training: StepLoop, clock: RunningClock) -> 
     None where steps are left out, or where the loop is not what first goes back through the model.
     """
     lazy = lazy_names(source)
-    if not lazy or clock.discards:
+    if (
+        not lazy
+        or clock.discards
+        or not any(_adds_up(source, training, p[0]) for p in clock.pauses)
+    ):
         return None
     opening = clock.opening.start
     calls = [n for n in training.scope.nodes if n.kind == "call" and n.end <= opening]
@@ -200,6 +204,18 @@ def compiled_in(source: SourceFile, training: StepLoop, clock: RunningClock) -> 
         return None
     return next((s for s in training.steps if used(s, lazy) and clock.runs_at(s.site)
                  and s.works and in_every_step(s.site, training.loop)), None)  # fmt: skip
+
+
+def _adds_up(source: SourceFile, training: StepLoop, stop: Node) -> bool:
+    """Whether the time up to a stop is added to a sum; a window that is logged by itself is not."""
+    statement = source.statement(stop)
+    if statement.kind == "augassign":
+        return True
+    name = target_key(statement.children[0]) if statement.kind == "assign" else ""
+    return any(
+        n.kind == "augassign" and any(part.text == name for part in n.children[-1].walk())
+        for n in training.scope.nodes
+    )
 
 
 def _is_inside(node: Node, loop: Node) -> bool:

@@ -214,7 +214,7 @@ def _times_steps(source: SourceFile, region: Region) -> bool:
     """
     if source.language != "python" or not region.sample_loops or _epochs(region):
         return False
-    if any(
+    if not samples.is_training(region) or any(
         last_segment(callee_text(s.node)) == "backward" and (s.helpers and loops_around(s.node))
         for s in region.steps
         if s.node.kind == "call"
