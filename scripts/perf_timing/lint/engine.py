@@ -67,6 +67,19 @@ class Helpers:
     gpu: frozenset[str] = frozenset()
 
 
+_WARM_UP = re.compile(r"warm[ _-]?up", re.IGNORECASE)
+
+
+def _but_warmups(said: str) -> str:
+    """What is said of a region, without the line for the warm-up where there is another."""
+    texts = re.findall(r"\"[^\"]*\"", said)
+    warm = [text for text in texts if _WARM_UP.search(text)]
+    if any(re.search(r"[A-Za-z]", text) for text in texts if text not in warm):
+        for text in warm:
+            said = said.replace(text, "")
+    return said
+
+
 class SourceFile:
     """One file as the rules see it."""
 
@@ -367,7 +380,7 @@ class SourceFile:
         """Whether the names say that host time (launch, compile, load...) is what is measured."""
         if region.kind == "event":
             return False
-        said = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.intent(region))
+        said = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", _but_warmups(self.intent(region)))
         return bool(words.INTENT_NOT_GPU.search(_DIRECTION.sub("copy", said)))
 
 

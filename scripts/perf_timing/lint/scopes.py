@@ -399,7 +399,7 @@ class Scopes:
                 return None
             named = around.inner_functions.get(name, ())
             if named and self.language == "cuda":
-                return _namesake(named, scope)
+                return _namesake(_called_so(named, at), scope)
             for child in named:
                 if not child.class_name:
                     return child
@@ -560,6 +560,13 @@ _EACH = re.compile(r"\bfor\s*\(\s*(?:const\s+)?auto\b[\s*&]*(\w+)\s*:\s*([\w.]+)
 def _element(name: str) -> str:
     """The list whose member is meant: `jobs` of `jobs[i]`, `jobs.at(i)` and `(*jobs)`."""
     return re.sub(r"\[.*|\.(at|front|back|get|begin)\(.*|^[(*&\s]+|\)$", "", name)
+
+
+def _called_so(functions: Sequence[Scope], call: Node) -> Sequence[Scope]:
+    """Of a kernel and a function of the host that share a name, the one that a call can mean."""
+    launched = "<<<" in call.text[:400]
+    fitting = [function for function in functions if function.is_kernel is launched]
+    return fitting or functions
 
 
 def _namesake(functions: Sequence[Scope], caller: Scope) -> Scope | None:
