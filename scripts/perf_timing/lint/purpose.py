@@ -5,7 +5,8 @@ measured loop) ask this first, with BENCHMARK_ONLY. A server, a demo or a traini
 times, end to end and once; nobody reads a kernel's speed from those. Two things tell:
 
 - a name that speaks of measuring: of the file, its folder, a function or a class around the place;
-- how much of the file is about time: a reading, an event or a wait in every 33 lines.
+- how much of the file is about time: a reading, an event or a wait in every 33 lines; or of the
+  block under `if __name__ == "__main__"`, where that times repetitions.
 
 On public code that neither tells, none of 31 such findings was right; see lint-accuracy.md.
 CUDA C++ and notebooks are always asked: they are programs of one purpose.
@@ -37,7 +38,23 @@ def is_measuring(source: "SourceFile", node: "Node") -> bool:
     unit = source.unit
     if unit.language != "python" or unit.places or _is_about_time(unit.text):
         return True
-    return is_named_so(source, node)
+    return is_named_so(source, node) or _is_trial(node)
+
+
+def _is_trial(node: "Node") -> bool:
+    """Whether `node` stands in the block of a module's `__main__` that times repetitions.
+
+    That is how people try the model of a file; what a program does there takes no times of a loop.
+    """
+    for parent in node.ancestors():
+        if parent.kind == "if" and _MAIN.search(parent.children[0].text):
+            text = parent.text
+            return _REPEATS.search(text) is not None and _is_about_time(text)
+    return False
+
+
+_MAIN = re.compile(r"__name__\s*==\s*[\"']__main__[\"']")
+_REPEATS = re.compile(r"^\s*for\s+\w+\s+in\s+(tqdm\()?range\(", re.MULTILINE)
 
 
 def is_named_so(source: "SourceFile", node: "Node") -> bool:
@@ -48,7 +65,7 @@ def is_named_so(source: "SourceFile", node: "Node") -> bool:
     return any(_NAMES.search(name) for name in names)
 
 
-@lru_cache(maxsize=1)  # every report of a file asks
+@lru_cache(maxsize=2)  # every report of a file asks
 def _is_about_time(text: str) -> bool:
     return len(_TIMING.findall(text)) >= _SHARE * (text.count("\n") + 1)
 
