@@ -194,15 +194,36 @@ def _in_callers(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]
     for name in sorted(value.lists):
         if samples.reducers(source, name, scope) - _NEUTRAL - {"raw"} or value.sums:
             continue
-        for node in scope.nodes:
-            if node.kind == "return" and node.children and squeeze(node.children[0].text) == name:
-                for site in source.scopes.call_sites(scope):
-                    yield from _mean_of_result(source, site, True)
+        for index in _places_of(name, scope):
+            for site in source.scopes.call_sites(scope):
+                yield from _mean_of_result(source, site, True, index)
 
 
-def _mean_of_result(source: SourceFile, call: Node, collected: bool) -> Iterator[tuple[str, Node]]:
-    """Means of what a call returns: one sample, or (`collected`) a list of them."""
+def _places_of(name: str, scope: Scope) -> set[int]:
+    """At which places of what a function returns a list stands; -1: it is all of it."""
+    found = set()
+    for node in scope.nodes:
+        value = node.children[0] if node.kind == "return" and node.children else None
+        if value is not None and value.kind == "tuple":
+            found |= {i for i, part in enumerate(value.children) if squeeze(part.text) == name}
+        elif value is not None and squeeze(value.text) == name:
+            found.add(-1)
+    return found
+
+
+def _mean_of_result(
+    source: SourceFile, call: Node, collected: bool, index: int = -1
+) -> Iterator[tuple[str, Node]]:
+    """Means of what a call returns, or of one of several things: a sample, or a list of them."""
     where, child = source.scopes.scope_of(call), call
+    if index >= 0:
+        target = call.parent.children[0] if call.parent is not None else call
+        if target.kind == "tuple" and index < len(target.children) and collected:
+            name = squeeze(target.children[index].text)
+            mean = _mean_of_list(source, name, where)
+            if mean is not None:
+                yield name, mean
+        return
     for parent in call.ancestors():
         whole = parent.children[-1] is child
         if parent.kind == "comp":
