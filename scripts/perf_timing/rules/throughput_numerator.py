@@ -93,7 +93,7 @@ def check(source: SourceFile) -> Iterator[Report]:
                 continue
             names = named(source, quotient.above, region.scope)
             message = _accumulation(quotient, names) or _one_of_many(quotient)
-            message = message or _world(source, names)
+            message = message or _world(source, names, _multiplied(source, quotient))
             if message and _counts_batches(quotient):
                 seen.add(id(quotient.node))
                 yield Report(quotient.node, message, related=((region.start, "timed from here"),))
@@ -159,9 +159,35 @@ def _calls(node: Node, name: str) -> bool:
     return any(n.kind == "call" and last_segment(callee_text(n)) == name for n in node.walk())
 
 
-def _world(source: SourceFile, names: set[str]) -> str:
+def _multiplied(source: SourceFile, quotient: Quotient) -> set[str]:
+    """The names that the numerator is computed from by arithmetic; what a call is given is none."""
+    found: set[str] = set()
+    todo = [(node, 4) for node in quotient.above]
+    while todo:
+        node, left = todo.pop()
+        short = last_segment(callee_text(node)) if node.kind == "call" else ""
+        if short and short not in ("int", "float", "max", "min", "round"):
+            found.add(squeeze(callee_text(node)))
+            continue
+        key = squeeze(node.text)
+        if node.kind in ("name", "attribute") and key not in found:
+            found.add(key)
+            values = (
+                value
+                for around in quotient.region.scope.enclosing()
+                for _, value in source.scopes.assignments(key, around)
+            )
+            todo += [(value, left - 1) for value in values if left]
+        todo += [(child, left) for child in node.children]
+    return found
+
+
+def _world(source: SourceFile, names: set[str], multiplied: set[str]) -> str:
+    """Whether all ranks are counted, though those of a model-parallel group share their batch."""
     world = [
-        n for n in sorted(names) if re.search(r"(^|[._])(get_)?world_size$|num_gpus$|WORLD_SIZE", n)
+        name
+        for name in sorted(multiplied)
+        if re.search(r"(^|[._])(get_)?world_size$|num_gpus$|WORLD_SIZE", name)
     ]
     if not world or any(_DATA_PARALLEL.search(n) or _SHARED.search(n) for n in names):
         return ""
