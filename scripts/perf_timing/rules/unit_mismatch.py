@@ -64,6 +64,7 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quantities import Quantity, literal, unit_name
 from perf_timing.lint.quantity_values import Problem
+from perf_timing.lint.quotients import factors, operator_between
 from perf_timing.lint.samples import operator
 from perf_timing.lint.scopes import callee_text, last_segment, positional
 from perf_timing.lint.time_sources import may_time
@@ -109,6 +110,8 @@ def check(source: SourceFile) -> Iterator[Report]:
         if problem.value.kind == "rate" and min(problem.value.exponents) >= _IMPOSSIBLE:
             continue  # a factor was taken for a unit: no device moves that much
         if _belongs_to_bytes(problem) or _averages(source, problem) or _seeds(source, problem):
+            continue
+        if _always_to_seconds(source, problem):
             continue
         related = [place for value in (problem.value, problem.other) if value is not None
                    for place in _sources(problem, value)]  # fmt: skip
@@ -200,6 +203,35 @@ def _binds_tighter(node: Node) -> bool:
 
 def _gap(whole: Node, first: Node, second: Node) -> str:
     return whole.tree.text[first.end : second.start]
+
+
+def _always_to_seconds(source: SourceFile, problem: Problem) -> bool:
+    """Whether each use of a variable converts what it holds to seconds, whatever its name says.
+
+    auto ms = duration_cast<microseconds>(...).count(); cout << ms / 1e6 << " seconds"
+    """
+    if not problem.name or problem.label is None or problem.value.kind != "time":
+        return False
+    uses = [
+        use
+        for use in source.scopes.scope_of(problem.node).names.get(problem.name, [])
+        if use.start > problem.node.end
+    ]
+    shifts = [_shift_of(use) for use in uses]
+    return bool(shifts) and all(shift and problem.value.says(shift) for shift in shifts)
+
+
+def _shift_of(use: Node) -> float:
+    """The power of ten that the factors around a use multiply it by."""
+    chain = use
+    while chain.parent is not None and operator_between(chain.parent) in ("*", "/"):
+        chain = chain.parent
+    above, below = factors(chain)
+    shift = 0.0
+    for nodes, sign in ((above, 1), (below, -1)):
+        numbers = (literal(node.text) for node in nodes if node.kind == "number")
+        shift += sign * sum(number.shift for number in numbers if number is not None)
+    return shift
 
 
 def _is_shown_rightly(source: SourceFile, problem: Problem) -> bool:
