@@ -113,6 +113,3 @@ def _spelled(function: str, macro: re.Match[str]) -> str:
                 rf"((?:[;{{}})]|\n)[ \t]*){name}([ \t]*);  ", rf"\g<1>{name}()\g<2>;", function
             )
     return function
-
-
-__all__ = ["as_functions"]

@@ -67,13 +67,7 @@ def quotients(source: SourceFile, region: Region, sums: bool = False) -> Iterato
         names.add(base_name(positional(region.delta)[0].text))
     scope = source.scopes.scope_of(region.delta)
     for node in scope.nodes:
-        if node.kind != "binary" or operator_between(node) not in ("*", "/", "//"):
-            continue
-        if (
-            node.parent is not None
-            and node.parent.kind == "binary"
-            and operator_between(node.parent) in ("*", "/", "//")
-        ):
+        if not is_product(node) or is_product(node.parent):
             continue
         above, below = factors(node)
         times_above = [n for n in above if _is_time(n, names, region)]
@@ -93,9 +87,14 @@ def operator_between(node: Node) -> str:
     return node.tree.text[left.end : right.start].strip(" \t\r\n\\()")
 
 
+def is_product(node: Node | None) -> bool:
+    """Whether a node is two factors with `*` or `/` between them."""
+    return node is not None and node.kind == "binary" and operator_between(node) in ("*", "/", "//")
+
+
 def factors(node: Node) -> tuple[list[Node], list[Node]]:
     """What stands above and below the line in a chain of `*` and `/`; casts are looked through."""
-    if node.kind == "binary" and operator_between(node) in ("*", "/", "//"):
+    if is_product(node):
         above, below = factors(node.children[0])
         up, down = factors(node.children[1])
         if operator_between(node) == "*":
@@ -118,13 +117,22 @@ def _is_time(node: Node, names: Iterable[str], region: Region) -> bool:
     return False
 
 
-def named(source: SourceFile, nodes: Iterable[Node], scope: Scope, depth: int = 4) -> set[str]:
-    """Every name and dotted name in `nodes`, and in what defines them within the file."""
+def named(
+    source: SourceFile,
+    nodes: Iterable[Node],
+    scope: Scope,
+    depth: int = 4,
+    arithmetic: bool = False,
+) -> set[str]:
+    """Every name and dotted name in `nodes`, and in what defines them within the file.
+
+    With `arithmetic`, not those that calls are given: they are no factors.
+    """
     found: set[str] = set()
     todo = [(node, depth) for node in nodes]
     while todo:
         node, left = todo.pop()
-        for leaf in node.walk():
+        for leaf in _computed_from(node) if arithmetic else node.walk():
             if leaf.kind not in ("name", "attribute", "subscript"):
                 continue
             key = squeeze(leaf.text)
@@ -138,6 +146,16 @@ def named(source: SourceFile, nodes: Iterable[Node], scope: Scope, depth: int = 
                     for _, value in source.scopes.assignments(key, around)
                 ]
     return found
+
+
+def _computed_from(node: Node) -> Iterator[Node]:
+    """The nodes of an expression, of calls only what is called; conversions are looked through."""
+    if node.kind == "call" and last_segment(callee_text(node)) not in _WRAPS | {"min"}:
+        yield from node.children[0].walk()
+        return
+    yield node
+    for child in node.children:
+        yield from _computed_from(child)
 
 
 def counted_loop(loop: Node) -> CountedLoop | None:

@@ -8,7 +8,7 @@ samples are dropped; or a statistic is used that a first outlier cannot move.
 
 import bisect
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -525,6 +525,13 @@ def _mine(steps: list[Step]) -> set[str]:
     copied = [s for s in steps if r.COPY not in s.roles] or steps
     telling = [s for s in copied if not fills(s)] or copied
     return set().union(*(identities(s) for s in telling)) if telling else set()
+
+
+def handed_in(source: SourceFile, region: Region) -> Iterator[tuple[Node, list[Scope]]]:
+    """Calls in the loops of a C++ region, with the functions that a helper is given to run."""
+    for call in region.scope.nodes if source.language == "cuda" else ():
+        if call.kind == "call" and region.holds(call) and region.inner_loops(call):
+            yield call, source.flow.handed_in(call, region.scope)
 
 
 _FILLS = re.compile(r"[mM]emset|\.(zero|fill)_$")

@@ -92,13 +92,15 @@ _CLOSE_LINES = 100
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each write that is measured."""
     seen: set[int] = set()
+    for report in _reports(source):
+        if id(report.node) not in seen:
+            seen.add(id(report.node))
+            yield report
+
+
+def _reports(source: SourceFile) -> Iterator[Report]:
     for clock, step in _in_running_clocks(source):
-        if id(step.site) not in seen:
-            seen.add(id(step.site))
-            call = last_segment(callee_text(step.site)) if step.site.kind == "call" else "output"
-            message = MESSAGE.format(call=call, start=clock.opening.line)
-            related = ((clock.opening, "measured from here"),)
-            yield Report(step.site, message, related=related, anywhere=True)
+        yield _report(step.site, clock.opening, anywhere=True)
     for region in source.regions.all:
         if (
             region.kind not in ("clock", "event")
@@ -112,18 +114,9 @@ def check(source: SourceFile) -> Iterator[Report]:
         if samples.means_first(source, region):
             continue
         for saving in _saved(source, region) if source.evidence else ():
-            if id(saving) not in seen:
-                seen.add(id(saving))
-                name = last_segment(callee_text(saving))
-                message = MESSAGE.format(call=name, start=region.start.line)
-                yield Report(saving, message, related=((region.start, "measured from here"),))
+            yield _report(saving, region.start)
         for streaming in _streamed(source, region):
-            if id(streaming) not in seen:
-                seen.add(id(streaming))
-                name = last_segment(callee_text(streaming))
-                message = MESSAGE.format(call=name, start=region.start.line)
-                related = ((region.start, "measured from here"),)
-                yield Report(streaming, message, related=related, anywhere=True)
+            yield _report(streaming, region.start, anywhere=True)
         if samples.is_program(source, region) and not _times_steps(source, region):
             continue
         if not any(s.works or s.roles & {r.BLOCKING, r.OPAQUE} for s in region.steps):
@@ -131,24 +124,29 @@ def check(source: SourceFile) -> Iterator[Report]:
         if source.flow.host_only(region.end, region.scope):
             continue
         for bar in _bars(region):
-            if id(bar) not in seen:
-                seen.add(id(bar))
-                call = last_segment(callee_text(bar))
-                message = MESSAGE.format(call=call, start=region.start.line)
-                yield Report(bar, message, related=((region.start, "measured from here"),))
+            yield _report(bar, region.start)
         for step in region.steps:
-            if r.IO in step.roles and id(step.site) not in seen and _counts(source, region, step):
-                seen.add(id(step.site))
-                written = step.site if step.helpers else step.node
-                call = last_segment(callee_text(written)) if written.kind == "call" else "output"
-                yield Report(
-                    step.site,
-                    MESSAGE.format(call=call, start=region.start.line),
-                    related=((region.start, "measured from here"),),
-                    anywhere=call == "export_chrome_trace"  # it is there to measure
-                    or _tells_speed(source, region, step)
-                    or _times_steps(source, region),
-                )
+            if r.IO in step.roles and _counts(source, region, step):
+                yield _of_step(source, region, step)
+
+
+def _report(node: Node, start: Node, anywhere: bool = False, written: Node | None = None) -> Report:
+    """What is told of a write at `node`; `written` is the call that writes, where it is another."""
+    written = written or node
+    call = last_segment(callee_text(written)) if written.kind == "call" else "output"
+    message = MESSAGE.format(call=call, start=start.line)
+    return Report(node, message, related=((start, "measured from here"),), anywhere=anywhere)
+
+
+def _of_step(source: SourceFile, region: Region, step: Step) -> Report:
+    written = step.site if step.helpers else step.node
+    traces = last_segment(callee_text(written)) if written.kind == "call" else ""
+    anywhere = (
+        traces == "export_chrome_trace"  # it is there to measure
+        or _tells_speed(source, region, step)
+        or _times_steps(source, region)
+    )
+    return _report(step.site, region.start, anywhere, written)
 
 
 def _in_running_clocks(source: SourceFile) -> Iterator[tuple[training_loops.RunningClock, Step]]:

@@ -73,7 +73,7 @@ from collections.abc import Iterable, Iterator
 from perf_timing.lint import purpose, samples, sweeps
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.quotients import factors, integer, operator_between
+from perf_timing.lint.quotients import factors, integer, is_product
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
     Scope,
@@ -194,36 +194,42 @@ def _in_callers(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]
     for name in sorted(value.lists):
         if samples.reducers(source, name, scope) - _NEUTRAL - {"raw"} or value.sums:
             continue
-        for index in _places_of(name, scope):
+        for index in sorted({i for i, part in _returned(scope) if squeeze(part.text) == name}):
             for site in source.scopes.call_sites(scope):
-                yield from _mean_of_result(source, site, True, index)
+                if index < 0:
+                    yield from _mean_of_result(source, site, True)
+                else:
+                    yield from _mean_of_part(source, site, index)
 
 
-def _places_of(name: str, scope: Scope) -> set[int]:
-    """At which places of what a function returns a list stands; -1: it is all of it."""
-    found = set()
+def _returned(scope: Scope) -> Iterator[tuple[int, Node]]:
+    """What a function returns, with its place where it returns several things, or -1."""
     for node in scope.nodes:
         value = node.children[0] if node.kind == "return" and node.children else None
         if value is not None and value.kind == "tuple":
-            found |= {i for i, part in enumerate(value.children) if squeeze(part.text) == name}
-        elif value is not None and squeeze(value.text) == name:
-            found.add(-1)
-    return found
+            yield from enumerate(value.children)
+        elif value is not None:
+            yield -1, value
 
 
-def _mean_of_result(
-    source: SourceFile, call: Node, collected: bool, index: int = -1
-) -> Iterator[tuple[str, Node]]:
-    """Means of what a call returns, or of one of several things: a sample, or a list of them."""
+def _mean_of_named(source: SourceFile, name: str, scope: Scope) -> Iterator[tuple[str, Node]]:
+    """A list's name with its mean, where that is all that is told of it."""
+    mean = _mean_of_list(source, name, scope)
+    if mean is not None:
+        yield name, mean
+
+
+def _mean_of_part(source: SourceFile, call: Node, index: int) -> Iterator[tuple[str, Node]]:
+    """The mean of a list that a call returns among other things: times, y = run(fn)."""
+    target = call.parent.children[0] if call.parent is not None else call
+    if target.kind == "tuple" and index < len(target.children):
+        name = squeeze(target.children[index].text)
+        yield from _mean_of_named(source, name, source.scopes.scope_of(call))
+
+
+def _mean_of_result(source: SourceFile, call: Node, collected: bool) -> Iterator[tuple[str, Node]]:
+    """Means of what a call returns: one sample, or (`collected`) a list of them."""
     where, child = source.scopes.scope_of(call), call
-    if index >= 0:
-        target = call.parent.children[0] if call.parent is not None else call
-        if target.kind == "tuple" and index < len(target.children) and collected:
-            name = squeeze(target.children[index].text)
-            mean = _mean_of_list(source, name, where)
-            if mean is not None:
-                yield name, mean
-        return
     for parent in call.ancestors():
         whole = parent.children[-1] is child
         if parent.kind == "comp":
@@ -244,9 +250,7 @@ def _mean_of_result(
         elif parent.kind == "assign" and whole and parent.children[0].kind == "name":
             name = parent.children[0].text
             if collected:
-                mean = _mean_of_list(source, name, where)
-                if mean is not None:
-                    yield name, mean
+                yield from _mean_of_named(source, name, where)
                 return
             loop = next(iter(loops_around(call)), None)
             for use in source.uses(name, where) if loop is not None else ():
@@ -272,24 +276,18 @@ def _mean_of_appended(source: SourceFile, append: Node, sample: str) -> Iterator
     if loop is None or sweeps.is_sweep(loop) or not name:
         return
     shown = any(loop.start <= n.start < loop.end and _prints(n, {sample}) for n in where.nodes)
-    mean = None if shown else _mean_of_list(source, name, where)
-    if mean is not None:
-        yield name, mean
+    if not shown:
+        yield from _mean_of_named(source, name, where)
 
 
 def _returned_at(source: SourceFile, scope: Scope, region: Region, times: set[str]) -> set[int]:
     """At which places of what a function returns a time stands; -1: it is all of it."""
     found = set()
-    for node in scope.nodes:
-        value = node.children[0] if node.kind == "return" and node.children else None
-        if value is None:
-            continue
-        parts = value.children if value.kind == "tuple" else [value]
-        for index, part in enumerate(parts):
-            inside = {n.text for n in part.walk() if n.kind == "name"}
-            whole = part.kind in ("name", "binary") and bool(inside & times)
-            if whole or part.start <= region.delta.start < region.delta.end <= part.end:
-                found.add(index if value.kind == "tuple" else -1)
+    for index, part in _returned(scope):
+        inside = {n.text for n in part.walk() if n.kind == "name"}
+        whole = part.kind in ("name", "binary") and bool(inside & times)
+        if whole or part.start <= region.delta.start < region.delta.end <= part.end:
+            found.add(index)
     return found
 
 
@@ -554,7 +552,7 @@ def _mean_of_sum(source: SourceFile, after: int, name: str, scope: Scope) -> Nod
 
 def _divides(source: SourceFile, node: Node, name: str, scope: Scope) -> bool:
     """Whether a chain of factors is the sum, perhaps in another unit, over a number of samples."""
-    if node.parent is not None and operator_between(node.parent) in ("*", "/", "//"):
+    if is_product(node.parent):
         return False  # a part of a longer chain
     above, below = factors(node)
     sums = [n for n in above if squeeze(n.text) == name]

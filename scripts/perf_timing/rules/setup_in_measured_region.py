@@ -274,12 +274,11 @@ def _repeated(source: SourceFile, region: Region) -> Iterator[tuple[Step, Node, 
                     loop,
                     [s for s in region.steps if region.inner_loops(s.site)[:1] == [loop]],
                 )
-    for call in region.scope.nodes:
-        if call.kind == "call" and region.holds(call) and region.inner_loops(call):
-            for function in source.flow.handed_in(call, region.scope):
-                steps = list(source.flow.steps(function))
-                for step in steps:
-                    yield step, function.node, steps
+    for _call, functions in samples.handed_in(source, region):
+        for function in functions:
+            steps = list(source.flow.steps(function))
+            for step in steps:
+                yield step, function.node, steps
 
 
 def _uses(work: Step, fill: Step) -> bool:

@@ -356,10 +356,7 @@ def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
 
 def _handed_in(source: SourceFile, region: Region, seen: set[int]) -> Iterator[Step]:
     """Waits of the functions that a helper of C++ is given to run in each iteration of a window."""
-    for call in region.scope.nodes if source.language == "cuda" else ():
-        if call.kind != "call" or not region.holds(call) or not region.inner_loops(call):
-            continue
-        functions = source.flow.handed_in(call, region.scope)
+    for call, functions in samples.handed_in(source, region):
         waits = [step for f in functions for step in _closing_wait(source, f)]
         if waits and not samples.rare(call, region.inner_loops(call)[-1]):
             seen.add(id(call))

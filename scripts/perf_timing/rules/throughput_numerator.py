@@ -93,7 +93,8 @@ def check(source: SourceFile) -> Iterator[Report]:
                 continue
             names = named(source, quotient.above, region.scope)
             message = _accumulation(quotient, names) or _one_of_many(quotient)
-            message = message or _world(source, names, _multiplied(source, quotient))
+            multiplied = named(source, quotient.above, region.scope, arithmetic=True)
+            message = message or _world(source, names, multiplied)
             if message and _counts_batches(quotient):
                 seen.add(id(quotient.node))
                 yield Report(quotient.node, message, related=((region.start, "timed from here"),))
@@ -157,29 +158,6 @@ def _micro_loop(inner: Node, region: Region) -> bool:
 
 def _calls(node: Node, name: str) -> bool:
     return any(n.kind == "call" and last_segment(callee_text(n)) == name for n in node.walk())
-
-
-def _multiplied(source: SourceFile, quotient: Quotient) -> set[str]:
-    """The names that the numerator is computed from by arithmetic; what a call is given is none."""
-    found: set[str] = set()
-    todo = [(node, 4) for node in quotient.above]
-    while todo:
-        node, left = todo.pop()
-        short = last_segment(callee_text(node)) if node.kind == "call" else ""
-        if short and short not in ("int", "float", "max", "min", "round"):
-            found.add(squeeze(callee_text(node)))
-            continue
-        key = squeeze(node.text)
-        if node.kind in ("name", "attribute") and key not in found:
-            found.add(key)
-            values = (
-                value
-                for around in quotient.region.scope.enclosing()
-                for _, value in source.scopes.assignments(key, around)
-            )
-            todo += [(value, left - 1) for value in values if left]
-        todo += [(child, left) for child in node.children]
-    return found
 
 
 def _world(source: SourceFile, names: set[str], multiplied: set[str]) -> str:

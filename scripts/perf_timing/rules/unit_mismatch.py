@@ -64,7 +64,7 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quantities import Quantity, literal, unit_name
 from perf_timing.lint.quantity_values import Problem
-from perf_timing.lint.quotients import factors, operator_between
+from perf_timing.lint.quotients import factors, is_product
 from perf_timing.lint.samples import operator
 from perf_timing.lint.scopes import callee_text, last_segment, positional
 from perf_timing.lint.time_sources import may_time
@@ -224,7 +224,7 @@ def _always_to_seconds(source: SourceFile, problem: Problem) -> bool:
 def _shift_of(use: Node) -> float:
     """The power of ten that the factors around a use multiply it by."""
     chain = use
-    while chain.parent is not None and operator_between(chain.parent) in ("*", "/"):
+    while chain.parent is not None and is_product(chain.parent):
         chain = chain.parent
     above, below = factors(chain)
     shift = 0.0
