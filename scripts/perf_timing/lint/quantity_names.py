@@ -50,6 +50,10 @@ _CHANGES = words(
     "freq frequency hz khz mhz ghz clock factor scale unit units mult multiplier conv watts "
     "power price cost weight tick ticks period resolution"
 )
+# kBytesPerMegabyte, BYTES_IN_GB: what it is multiplied by or divided into changes its unit.
+_SIZE_FACTOR = re.compile(
+    r"(per|in|to|2)_?([kmgt]i?b|(kilo|mega|giga|tera|kibi|mebi|gibi|tebi)[a-z]*)$", re.IGNORECASE
+)
 
 
 def key_of(node: Node) -> str:
@@ -67,6 +71,8 @@ def by_name(key: str) -> Value:
     label = label_of_name(key)
     if label is not None and label.kind == "time":
         return label.quantity()
+    if _SIZE_FACTOR.search(last_segment(key)):
+        return OPAQUE
     work = work_of_name(key)
     if work is not None:
         return work

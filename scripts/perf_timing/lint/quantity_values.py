@@ -459,6 +459,9 @@ class Values:
             if not value.declared and not number.ambiguous and number.value in (1024.0, 1024.0**2):
                 self.problems.append(Problem("factor", node, value))
                 number = constant(1000.0 if number.value == 1024 else 1e6)
+            elif number.value in (1024.0, 1024.0**2, 1024.0**3):
+                # seconds * kBytesPerMegabyte may divide bytes as well as count something.
+                number = Number(number.value, round(number.shift / 3.01) * 3.0, ambiguous=True)
             else:
                 number = Number(number.value)
             return (number, value) if swapped else (value, number)

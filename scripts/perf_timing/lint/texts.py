@@ -47,9 +47,15 @@ def _body(literal: str) -> str:
 _FRACTION = re.compile(r"(?:\A|[\dds}'\"])\.\Z")
 
 
+# "Samples/second: 12.5 million": the value is in a unit that the text before does not name.
+_SCALED = re.compile(r"\s*(thousand|million|billion|trillion|[kKMGT])\b(?!/)")
+
+
 def _beside(before: str, after: str) -> Label | None:
     if _FRACTION.search(before):
         return None
+    if _SCALED.match(after):
+        return label_after(after)
     return label_after(after) or label_before(before)
 
 

@@ -64,7 +64,7 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quantities import Quantity, literal, unit_name
 from perf_timing.lint.quantity_values import Problem
-from perf_timing.lint.quotients import factors, is_product
+from perf_timing.lint.quotients import factors, is_product, operator_between
 from perf_timing.lint.samples import operator
 from perf_timing.lint.scopes import callee_text, last_segment, positional
 from perf_timing.lint.time_sources import may_time
@@ -111,7 +111,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue  # a factor was taken for a unit: no device moves that much
         if _belongs_to_bytes(problem) or _averages(source, problem) or _seeds(source, problem):
             continue
-        if _always_to_seconds(source, problem):
+        if _always_to_seconds(source, problem) or _converted_with_count(problem):
             continue
         related = [place for value in (problem.value, problem.other) if value is not None
                    for place in _sources(problem, value)]  # fmt: skip
@@ -271,15 +271,15 @@ def _labels_beside(source: SourceFile, use: Node) -> Iterator[Label]:
 
 def _belongs_to_bytes(problem: Problem) -> bool:
     """Whether 1024 divides an amount of data, not the time beside it: size / (1024 * seconds)."""
-    around = problem.node.parent
-    return (
-        problem.kind == "factor"
-        and around is not None
-        and around.kind == "binary"
-        and len(around.children) == 2
-        and around.children[1] is problem.node
-        and operator(around).startswith("/")
-    )
+    if problem.kind != "factor" or operator_between(problem.node) != "*":
+        return False
+    chain = problem.node
+    while is_product(chain.parent):
+        chain = chain.parent or chain
+    if chain is problem.node:
+        return False
+    _, below = factors(chain)
+    return all(any(part is leaf for leaf in below) for part in factors(problem.node)[0])
 
 
 def _averages(source: SourceFile, problem: Problem) -> bool:
@@ -299,6 +299,16 @@ def _averages(source: SourceFile, problem: Problem) -> bool:
         for trips in _trips(source)
         for shift in shifts
     )
+
+
+def _converted_with_count(problem: Problem) -> bool:
+    """Whether a factor over a time may be executions and a unit at once: 10000 * bytes / ms."""
+    if problem.kind != "label" or problem.value.kind != "rate" or problem.label is None:
+        return False
+    numbers = (literal(part.text) for part in factors(problem.node)[0] if part.kind == "number")
+    counts = [n for n in numbers if n is not None and n.value > 1000 and n.value % 1000 == 0]
+    off = {exponent - problem.label.exponent for exponent in problem.value.exponents}
+    return any(not _converts(n.value) for n in counts) and any(abs(o - 3) < 0.1 for o in off)
 
 
 def _seeds(source: SourceFile, problem: Problem) -> bool:
