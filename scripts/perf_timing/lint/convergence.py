@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
+from perf_timing.lint.flow import Step, exclusive
+from perf_timing.lint.preprocessor import are_alternatives
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
     base_name,
@@ -113,12 +114,25 @@ def takes_many_steps(region: Region) -> bool:
     """
     works = [s for s in region.steps if s.works]
     loops = region.inner_loops(works[0].site)[-1:] if works else []
-    kernels = {s.node.children[0].text for s in works if s.node.kind == "launch"}
+    launches = {s.node.children[0].text: s.node for s in works if s.node.kind == "launch"}
     return any(
-        len(kernels) > 1
+        _in_turn([*launches.values()])
         and _count(loop) >= _MANY_STEPS
         and all(loop.start <= s.site.start < loop.end for s in works)
         for loop in loops
+    )
+
+
+def _in_turn(launches: list[Node]) -> bool:
+    """Whether two launches follow each other, and are not one kernel or another of the same step.
+
+    if (tiled) k1<<<...>>>(x); else k2<<<...>>>(x); or the branches of an #if.
+    """
+    return any(
+        one.tree is not two.tree
+        or not (exclusive(one, two) or are_alternatives(one.tree.text, one.start, two.start))
+        for number, one in enumerate(launches)
+        for two in launches[number + 1 :]
     )
 
 

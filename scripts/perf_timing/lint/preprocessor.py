@@ -7,7 +7,8 @@ other builds.
 
 Every character that goes becomes a space and every line end stays, so that lines, columns and
 offsets are those of the file. The directives themselves stay. Conditions that a compiler may be
-given another value for are not judged: all their branches are read.
+given another value for are not judged: all their branches are read. `are_alternatives` tells which
+of those a build never has together.
 """
 
 import re
@@ -64,6 +65,25 @@ def _dead(text: str) -> list[tuple[int, int]]:
         elif value is True:
             taken[-1] = True
     return found
+
+
+def are_alternatives(text: str, one: int, two: int) -> bool:
+    """Whether two offsets lie in branches of one `#if` of which a build has only one."""
+    first, second = _branches(text, one), _branches(text, two)
+    return any(start in second and second[start] != number for start, number in first.items())
+
+
+def _branches(text: str, position: int) -> dict[int, int]:
+    """Where each `#if` around an offset begins, with the number of its branch that holds it."""
+    opened: list[tuple[int, int]] = []
+    for line in _DIRECTIVE.finditer(text, 0, position):
+        if line[1].startswith("if"):
+            opened.append((line.start(), 0))
+        elif opened and line[1] == "endif":
+            opened.pop()
+        elif opened:
+            opened[-1] = (opened[-1][0], opened[-1][1] + 1)
+    return dict(opened)
 
 
 def _value(word: str, condition: str, text: str) -> bool | None:

@@ -440,7 +440,17 @@ class Regions:
             target = last_segment(squeeze(parent.children[0].text))
             if not re.search(r"stat|err|res|ret|rc$|ok$", target, re.IGNORECASE):
                 return False
-        return not words.CPP_OTHER.search(short)
+        return not words.CPP_OTHER.search(short) or self._is_queued(call, short)
+
+    def _is_queued(self, call: Node, short: str) -> bool:
+        """Whether a call is given a stream beside its data: table.insert(n, keys, stream)."""
+        streams = set(words.CPP_QUEUE.findall(self.scopes.tree.text))
+        given = [squeeze(argument.text) for argument in positional(call)]
+        return (
+            len(given) > _MOST_CHECKED
+            and bool(streams & set(given))
+            and words.CPP_ON_DATA.match(short) is not None
+        )
 
     def _may_compute(self, call: Node, scope: Scope, depth: int = 0) -> bool:
         """Whether nothing is known of a call, and its name is not that of housekeeping."""
@@ -1041,6 +1051,26 @@ class Regions:
                 yield Region(
                     "event", one, begin, end, pair.call, pair.call, ((begin.end, end.start),)
                 )
+                yield from self._in_other_branches(pair, end)
+
+    def _in_other_branches(self, pair: Pair, end: Node) -> Iterator[Region]:
+        """The spans that other branches of an `if` or `switch` record with the same events.
+
+        switch (kind) { case 0: record(start); a(); record(stop); break; case 1: ... }
+        """
+        scope = self.scopes.scope_of(end)
+        own = [(call, names) for call, where, names in self.records if where is scope]
+        for last, names in own:
+            if last is end or not names & pair.end_names or last.end > pair.call.start:
+                continue
+            starts = [
+                call
+                for call, kept in own
+                if kept & pair.start_names and call.end <= last.start and not exclusive(call, last)
+            ]
+            if starts and exclusive(last, end) and not exclusive(last, pair.call):
+                span = ((starts[-1].end, last.start),)
+                yield Region("event", scope, starts[-1], last, pair.call, pair.call, span)
 
     def _taken_off(self, pair: Pair) -> Node | None:
         """The end of an earlier span from the same start whose time is taken off: now - before.

@@ -17,10 +17,11 @@ from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
+from perf_timing.lint.flow import Step, exclusive
 from perf_timing.lint.regions import Region, remembered
 from perf_timing.lint.scopes import (
     Scope,
+    argument,
     base_name,
     call_args,
     callee_text,
@@ -143,7 +144,28 @@ def _outputs(source: SourceFile, call: Node, scope: Scope) -> list[Node]:
             for n in scope.nodes
             if n.kind == "subscript" and base_name(n.text) == name and n.start > call.end
         ]
-    return [u for u in source.uses(name, scope) if u.start > call.end and not _is_target(u)]
+    later = [u for u in source.uses(name, scope) if u.start > call.end and not _is_target(u)]
+    return [*later, *_read_by_callers(source, name, scope)]
+
+
+def _read_by_callers(source: SourceFile, name: str, scope: Scope) -> list[Node]:
+    """Where callers read what a function or a macro of C++ writes for them.
+
+    void run(float *ms) {... cudaEventElapsedTime(ms, a, b);} and run(&took); or a variable that it
+    does not declare: a global, or one that is there where a macro is used.
+    """
+    if not scope.name or scope.name == "main":
+        return []
+    given = name in scope.parameters
+    if not _outlives(scope, name):
+        return []
+    found: list[Node] = []
+    for site in source.scopes.call_sites(scope):
+        passed = argument(site, scope.parameters.index(name), name) if given else None
+        seen = base_name(passed.text.lstrip("&* ")) if passed is not None else name
+        uses = source.uses(seen, source.scopes.scope_of(site)) if passed or not given else []
+        found += [u for u in uses if u.start > site.end and not _is_target(u)]
+    return found
 
 
 def _is_target(node: Node) -> bool:
@@ -225,7 +247,7 @@ def accumulates(source: SourceFile, region: Region) -> bool:
     if source.language != "cuda" or "main" in source.scopes.functions:
         return False
     targets = _added_to(source, region)
-    return bool(targets) and all(_outlives(region.scope, target) for target in targets)
+    return bool(targets) and all(_outlives(region.scope, base_name(t.text)) for t in targets)
 
 
 def _added_to(source: SourceFile, region: Region) -> list[Node]:
@@ -243,15 +265,15 @@ def _added_to(source: SourceFile, region: Region) -> list[Node]:
     return found
 
 
-def _outlives(scope: Scope, target: Node) -> bool:
-    """Whether what is added to is a parameter that refers to the caller's, a member or a global."""
-    name = base_name(target.text)
+def _outlives(scope: Scope, name: str) -> bool:
+    """Whether a variable is a parameter that refers to the caller's, a member or a global."""
     outer = [s for s in scope.enclosing() if s.node.kind == "function"][-1:]
     if not outer or not name or name.startswith("self."):
         return bool(outer and name)
     params = next((n for n in outer[0].node.walk() if n.kind == "params"), None)
     if name in outer[0].parameters:
-        return params is not None and bool(re.search(rf"[&*]\s*{name}\b", params.text))
+        refers = rf"[&*]\s*{name}\b|[(,]\s*{name}\s*[,)]"  # or it is one of a macro
+        return params is not None and bool(re.search(refers, params.text))
     return not any(
         n.kind == "decl" and re.search(rf"\b{name}\b", n.text) for n in outer[0].node.walk()
     )
@@ -727,8 +749,12 @@ def sparing(source: SourceFile, region: Region) -> list[Node]:
 
 
 def _is_spared(source: SourceFile, region: Region) -> Callable[[Node], bool]:
+    """What tells of work that it is not sure to run before a region, or never runs before it."""
     branches = sparing(source, region)
-    return lambda node: any(branch.start <= node.start < branch.end for branch in branches)
+    return lambda node: (
+        any(branch.start <= node.start < branch.end for branch in branches)
+        or (source.language == "cuda" and exclusive(node, region.start))
+    )
 
 
 _ALL_BUT = re.compile(r"\(?(\w+)!=-?\d+\)?")
@@ -944,8 +970,8 @@ def _warm_site(
     ):
         return True
     inner: set[str] = set()
-    for argument in positional(site):
-        function = source.scopes.callable_value(argument, caller)
+    for given in positional(site):
+        function = source.scopes.callable_value(given, caller)
         if function is not None:
             inner |= {f"function {function.node.start}"}
             for step in source.flow.steps(function):
@@ -1471,7 +1497,7 @@ def is_copy_stage(source: SourceFile, region: Region) -> bool:
         and (region.end.end <= other.start.end or other.end.end <= region.start.end)
         and any(s.works and r.COPY not in s.roles for s in other.steps)
         for other in source.regions.all
-        if other is not region and other.kind == region.kind
+        if other is not region and other.kind == region.kind and not other.sample_loops
     )
 
 

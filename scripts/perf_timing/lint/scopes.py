@@ -389,9 +389,26 @@ class Scopes:
         if receiver in self.imports or not owned:
             return None
         class_name = self.class_of(receiver, scope, at)
-        if class_name:
-            return next((c for c in owned if c.class_name == class_name), None)
+        for name in (class_name, *self.bases.get(class_name, [])):
+            found = next((c for c in owned if name and c.class_name == name), None)
+            if found is not None:
+                return found
         return None
+
+    @cached_property
+    def bases(self) -> dict[str, list[str]]:
+        """The classes of the file that a class of C++ inherits from, nearest first."""
+        if self.language != "cuda":
+            return {}
+        direct: dict[str, list[str]] = {}
+        for name, listed in re.findall(_INHERITS, self.tree.text):
+            parts = [re.sub(r"<.*", "", part).split() for part in split_top(listed)]
+            direct[name] = [last_segment(part[-1]) for part in parts if part]
+        found = {name: [*listed] for name, listed in direct.items()}
+        for listed in found.values():
+            for base in listed:  # grows while it is read
+                listed += [b for b in direct.get(base, []) if b not in listed]
+        return found
 
     def _plain_function(self, name: str, scope: Scope, at: Node) -> Scope | None:
         for around in scope.enclosing():
@@ -553,6 +570,8 @@ class Scopes:
 
 # What an object is made of: std::make_unique<Job>(n), new Job[4].
 _MADE_OF = re.compile(r"(?:(?:\w+::)*make_(?:unique|shared)\s*<|new\b)\s*(?:\w+::)*(\w+)")
+# struct Job final : public Base, with the name and the list of what it inherits from.
+_INHERITS = re.compile(r"\b(?:class|struct)\s+(\w+)(?:\s+final)?\s*:(?!:)\s*([^{};()]*)\{")
 # for (auto &job : jobs), with the name of the member and that of the list.
 _EACH = re.compile(r"\bfor\s*\(\s*(?:const\s+)?auto\b[\s*&]*(\w+)\s*:\s*([\w.]+)\s*\)")
 

@@ -2,9 +2,10 @@
 
 A benchmark goes through sizes, types or kernels and takes a time of each. Such a loop takes no
 samples: one time per iteration is one sample of each configuration. It is known by what it runs
-over (a list of sizes, a literal list, a product of options), by a counter that grows by a factor,
-or by buffers that are made anew in each iteration with a size that hangs on the counter. A loop
-over the batches of a data set, or over a plain number of repetitions, is none.
+over (a list of sizes, a literal list, a product of options), by a counter that grows by a factor or
+that chooses from a list of constants, or by buffers that are made anew in each iteration with a
+size that hangs on the counter. A loop over the batches of a data set, or over a plain number of
+repetitions, is none.
 """
 
 import re
@@ -102,13 +103,30 @@ def _is_cpp_sweep(loop: Node, body: Node) -> bool:
     ranged = re.match(r"for\s*\((?:[^;]*[\s&*])?\w+\s*:\s*([^;]+)\)\s*$", head.strip())
     if ranged is not None:
         listed = squeeze(ranged[1])
-        return listed.startswith("{") or bool(_CONFIGURATIONS.search(listed))
+        if listed.startswith("{") or _CONFIGURATIONS.search(listed):
+            return True
+        return _is_listed(listed, loop)
     step = head.rpartition(";")[2]
     if _GROWS.search(step):
         return True
     begins = re.search(r"\b(\w+)\s*=\s*[^;]*;", head)
     powers = {found[3] for found in _POWER.findall(body.text)}
-    return begins is not None and begins[1] in powers
+    if begins is None:
+        return False
+    chosen = set(re.findall(rf"\b(\w+)\s*\[\s*{begins[1]}\s*\]", body.text))
+    return begins[1] in powers or any(_is_listed(name, loop) for name in sorted(chosen))
+
+
+def _is_listed(name: str, loop: Node) -> bool:
+    """Whether a variable of C++ is declared with its members before a loop: int sizes[] = {1, 2}.
+
+    Not so what is filled with zeros, or has but one member.
+    """
+    if not name.isidentifier():
+        return False
+    declared = rf"[\w>*&\]]\s+\*?{name}\s*(?:\[[^\]]*\]\s*)*=?\s*\{{\s*([^{{}};]*,[^;]*?)\}}\s*;"
+    found = re.findall(declared, loop.tree.text[: loop.start])
+    return bool(found) and bool(re.search(r"[^\s0.,fFuUlL{}]", found[-1]))
 
 
 def _grows(loop: Node, body: Node) -> bool:

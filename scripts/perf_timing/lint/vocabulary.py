@@ -357,6 +357,12 @@ CPP_OTHER = re.compile(
     r"|(?-i:[lL]og|LOG)(?-i:(?![a-z]))",
     re.IGNORECASE,
 )
+# Of those, what works on data: on the device where a stream is handed over with it.
+CPP_ON_DATA = re.compile(
+    r"(insert|append|fill|sort|shuffle|min|max|abs|sqrt|exp|pow|compare|load|save|read|write|push"
+    r"|pop|rand)(?-i:(?![a-z]))",
+    re.IGNORECASE,
+)
 # Methods that queue work where they are given a stream or an executor, and how those are declared.
 CPP_SUBMITS = re.compile(r"^(run|launch|execute|enqueue|forward|infer)$")
 CPP_QUEUE = re.compile(

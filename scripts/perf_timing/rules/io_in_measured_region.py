@@ -284,7 +284,7 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     if region.end.line - region.start.line > _CLOSE_LINES or guarded(step.site, region.start):
         return False
     first = min((s.position for s in region.steps if s.works or r.BLOCKING in s.roles), default=0)
-    if step.position < first and region.kind != "event":
+    if step.position < first and region.kind != "event" and source.language != "cuda":
         return False  # a clock is read after the print; an event pair holds the idle device
     return not any(region.inner_loops(s.site) and s.waits for s in region.steps)
 

@@ -72,7 +72,7 @@ print((time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import convergence, samples
+from perf_timing.lint import convergence, samples, sweeps
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
@@ -310,6 +310,8 @@ def _prints_each(source: SourceFile, region: Region) -> bool:
     if source.language == "cuda" and _prints_itself(source, region, value):
         return True
     loops = region.sample_loops
+    if source.language == "cuda" and loops and sweeps.is_sweep(loops[0]):
+        return False  # each is the one of its size or variant
     # A mean over executions does not show the first of them.
     printed = [] if source.language == "cuda" and _is_window(region) else value.printed
     shown = [*printed, *(call for call in value.passed if _records(source, call))]

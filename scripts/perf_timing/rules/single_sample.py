@@ -69,13 +69,13 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from perf_timing.lint import repetitions, samples, sweeps
 from perf_timing.lint import roles as r
-from perf_timing.lint import samples, sweeps
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import Scope, callee_text, loop_body, loops_around, squeeze
+from perf_timing.lint.scopes import Scope, callee_text, loops_around, squeeze
 
 CODE = "TIM304"
 LABEL = "SINGLE-RUN"
@@ -130,7 +130,28 @@ _NEUTRAL = re.compile(r"append|len|enumerate|zip|loop|list|array|asarray|print|i
 
 def _counts_as_one(source: SourceFile, region: Region) -> bool:
     """Whether each iteration is of another configuration, or only one sample of all is read."""
-    return sweeps.all_sweep(region.sample_loops) or _reads_one(source, region)
+    return (
+        sweeps.all_sweep(region.sample_loops)
+        or _reads_one(source, region)
+        or _reads_last(source, region)
+    )
+
+
+def _reads_last(source: SourceFile, region: Region) -> bool:
+    """Whether the time of two events is asked for behind the loop that records them each time.
+
+    It is that of the last iteration, then.
+    """
+    if region.kind != "event" or region.carried or region.delta.kind != "call":
+        return False
+    events = source.regions.elapsed_events(region.delta)
+    return (
+        events is not None
+        and not any("[" in event.text for event in events)
+        and bool(region.sample_loops)
+        and not loops_around(region.delta)
+        and source.scopes.scope_of(region.delta) is region.scope
+    )
 
 
 def _reads_one(source: SourceFile, region: Region) -> bool:
@@ -266,57 +287,22 @@ def _restarted(region: Region) -> bool:
 
 
 def _repeats(source: SourceFile, region: Region, step: Step) -> bool:
-    """Whether a loop repeats the work; one that steps through the data by pieces does it once.
-
-    So does one that gives each stream, or each device, its part, and one that counts to 1.
-    """
+    """Whether a loop repeats the work: it does not count to 1, nor do the work piece by piece."""
     for loop in region.inner_loops(step.site):
-        body = loop_body(loop)
-        header = loop.tree.text[loop.start : body.start] if body else ""
-        if _runs_once(source, loop, header):
+        if repetitions.runs_once(source, loop):
             continue
-        if body is not None and _spreads(header, body, step.node):
+        if repetitions.goes_through_parts(source, region, loop, _launched_at(step)):
             continue
+        header = repetitions.header_of(loop)
         pieces = re.search(r"\+=\s*(?!1\b)\w|=\s*(\w+)\s*\+\s*(?!1\b)\w+\s*\)", header)
         if loop.kind != "for" or pieces is None:
             return True
     return False
 
 
-def _runs_once(source: SourceFile, loop: Node, header: str) -> bool:
-    """Whether a loop of C++ counts from 0 to a number that the file sets to 1 and never changes."""
-    ends = re.search(r"\w+\s*=\s*0\w*\s*;\s*\w+\s*<\s*(\w+)\s*;\s*(\+\+\w+|\w+\+\+)", header)
-    if source.language != "cuda" or ends is None:
-        return False
-    if re.fullmatch(_ONE, ends[1]):
-        return True
-    scope = source.scopes.scope_of(loop)
-    values = [squeeze(value.text) for _, value in source.scopes.assignments(ends[1], scope)]
-    text = source.tree.text
-    changed = re.search(
-        rf"&\s*{ends[1]}\b|\b{ends[1]}\s*([-+*/%]|<<)?=(?!=)\s*(?!\s*{_ONE}\s*[;,])", text
-    )
-    defined = re.findall(rf"#[ \t]*define[ \t]+{ends[1]}[ \t]+\(?(\w+)", text)
-    return (
-        bool(values or defined)
-        and not changed
-        and all(re.fullmatch(_ONE, value) for value in [*values, *defined])
-    )
-
-
-_ONE = r"1[uUlL]*"
-
-
-def _spreads(header: str, body: Node, work: Node) -> bool:
-    """Whether a loop of C++ runs over streams, on each of which it queues work, or over devices."""
-    counted = re.search(r"(\w+)\s*=", header)
-    if work.tree.language != "cuda" or counted is None:
-        return False
-    of_each = rf"\w*(stream|queue)\w*\[\s*{counted[1]}\s*\]\s*(\.\w+\s*)?(>>>|\))"
-    return bool(
-        re.search(of_each, work.text, re.IGNORECASE)
-        or re.search(rf"SetDevice\(\s*{counted[1]}\s*\)", body.text)
-    )
+def _launched_at(step: Step) -> Node:
+    """What stands in the loop of the region: the launch itself, or the call of a function."""
+    return step.site if step.helpers else step.node
 
 
 def _loops_inside(node: object, helpers: tuple[Scope, ...]) -> bool:

@@ -69,7 +69,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from perf_timing.lint import convergence, purpose, samples
+from perf_timing.lint import convergence, purpose, repetitions, samples
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
@@ -203,6 +203,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
     if samples.means_first(source, region) or _warms_up(region):
         return False
     if samples.means_launch(source, region) or samples.is_program(source, region):
+        return False
+    if samples.never_used(source, region):
         return False
     return not source.flow.host_only(region.end, region.scope)
 
@@ -341,6 +343,8 @@ def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
         loops = region.inner_loops(step.site)
         if not loops or samples.rare(step.site, loops[-1]):
             continue
+        if all(repetitions.runs_once(source, loop) for loop in loops):
+            continue
         if source.language == "cuda" and (
             convergence.steered(loops[0], region.steps)
             or convergence.exchanges(step, loops[0], region.steps)
@@ -423,12 +427,16 @@ def _per_sample(source: SourceFile, region: Region) -> Iterator[Step]:
     if not region.sample_loops or region.timer is not None or samples.is_training(region):
         return
     loop = region.sample_loops[0]
-    steps = source.flow.between(region.scope, region.start.end, loop.end)
+    beside = (g.start.start for g in source.regions.all if _is_beside(g, region, loop))
+    until = min((start for start in beside if start > region.end.end), default=loop.end)
+    steps = source.flow.between(region.scope, region.start.end, until)
     waits = [s for s in steps if r.WAIT in s.roles and _waits_for_all(region, s)]
     waits = [
         s for s in waits if not region.inner_loops(s.site) and loops_around(s.site)[:1] == [loop]
     ]
-    if not waits or not _one_operator(region) or not samples.is_benchmark(source, region):
+    if not waits or not samples.is_benchmark(source, region):
+        return
+    if not (_one_operator(region) or _hands_over(region)):
         return
     if any(_before_work(region)):
         return  # that wait is the one to report
@@ -474,11 +482,40 @@ def _others_between(source: SourceFile, region: Region, loop: Node) -> bool:
 
     Then no single wait behind the loop could take the place of those in it.
     """
+    beside = [other for other in source.regions.all if _is_beside(other, region, loop)]
     return any(
         loop.start <= s.position < loop.end
-        and not region.start.start <= s.position <= region.end.end
+        and not any(g.start.start <= s.position <= g.end.end for g in (region, *beside))
         and (s.works or s.roles & {r.BLOCKING, r.OPAQUE, r.COPY})
         for s in source.flow.steps(region.scope)
+    )
+
+
+def _is_beside(other: Region, region: Region, loop: Node) -> bool:
+    """Whether events of the same loop take the time of another kernel, which needs no wait either.
+
+    A copy that has its own figure belongs to the same pass: it brings data or takes a result away.
+    """
+    return (
+        other is not region
+        and other.kind == region.kind == "event"
+        and other.is_plain
+        and other.scope is region.scope
+        and other.sample_loops[:1] == [loop]
+        and (other.end.end <= region.start.start or region.end.end <= other.start.start)
+        and not any(s.roles & {r.BLOCKING, r.OPAQUE, r.COPY} for s in other.steps)
+    )
+
+
+def _hands_over(region: Region) -> bool:
+    """Whether events of C++ code take the time of what a function or a macro is given to run."""
+    work = [s for s in region.steps if s.works or r.OPAQUE in s.roles]
+    return (
+        region.kind == "event"
+        and len(work) == 1
+        and work[0].node.tree.language == "cuda"
+        and r.OPAQUE in work[0].roles
+        and not region.inner_loops(work[0].site)
     )
 
 

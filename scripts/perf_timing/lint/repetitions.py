@@ -1,0 +1,97 @@
+"""What the loops inside a measured region of C++ code do: repeat the work, or do it once in parts.
+
+A loop that counts to 1 runs once. One that steps through the data by pieces, that gives each
+stream, device or member of an array its part, or whose counter the kernel and its grid are made of
+(the diagonals of a wavefront, the columns of an elimination) does one piece of work after another:
+its time is that of one execution, unless it is divided by how often the loop runs.
+"""
+
+import re
+
+from perf_timing.lint.engine import SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import callee_text, loop_body, squeeze
+
+_ONE = r"1[uUlL]*"
+
+
+def header_of(loop: Node) -> str:
+    """The text of a loop up to its body."""
+    body = loop_body(loop)
+    return loop.tree.text[loop.start : body.start] if body is not None else ""
+
+
+def runs_once(source: SourceFile, loop: Node) -> bool:
+    """Whether a loop of C++ counts from 0 to a number that the file sets to 1 and never changes."""
+    header = header_of(loop)
+    ends = re.search(r"\w+\s*=\s*0\w*\s*;\s*\w+\s*<\s*(\w+)\s*;\s*(\+\+\w+|\w+\+\+)", header)
+    if source.language != "cuda" or ends is None:
+        return False
+    if re.fullmatch(_ONE, ends[1]):
+        return True
+    scope = source.scopes.scope_of(loop)
+    values = [squeeze(value.text) for _, value in source.scopes.assignments(ends[1], scope)]
+    text = source.tree.text
+    changed = re.search(
+        rf"&\s*{ends[1]}\b|\b{ends[1]}\s*([-+*/%]|<<)?=(?!=)\s*(?!\s*{_ONE}\s*[;,])", text
+    )
+    defined = re.findall(rf"#[ \t]*define[ \t]+{ends[1]}[ \t]+\(?(\w+)", text)
+    return (
+        bool(values or defined)
+        and not changed
+        and all(re.fullmatch(_ONE, value) for value in [*values, *defined])
+    )
+
+
+def goes_through_parts(source: SourceFile, region: Region, loop: Node, work: Node) -> bool:
+    """Whether each iteration does another part of the work, and the time is that of all parts."""
+    header, body = header_of(loop), loop_body(loop)
+    counted = re.match(r"for\s*\(\s*(?:\w+\s+)*(\w+)\s*=[^;]*;([^;]*);", header)
+    if work.tree.language != "cuda" or body is None or counted is None:
+        return False
+    counter = counted[1]
+    if _serves_each(counter, body, work):
+        return True
+    given = _of_member(work, counter) or (work.kind == "launch" and _shapes(body, work, counter))
+    return given and not _divided(source, region, header, counter)
+
+
+def _serves_each(counter: str, body: Node, work: Node) -> bool:
+    """Whether a loop runs over streams, on each of which it queues work, or over devices."""
+    of_each = rf"\w*(stream|queue)\w*\[\s*{counter}\s*\]\s*(\.\w+\s*)?(>>>|\))"
+    return bool(
+        re.search(of_each, work.text, re.IGNORECASE)
+        or re.search(rf"SetDevice\(\s*{counter}\s*\)", body.text)
+    )
+
+
+def _of_member(work: Node, counter: str) -> bool:
+    """Whether the work is a method of the member of an array that the counter chooses."""
+    return work.kind == "call" and bool(
+        re.match(rf"\w+\[{counter}\](\.|->)\w+$", squeeze(callee_text(work)))
+    )
+
+
+def _shapes(body: Node, launch: Node, counter: str) -> bool:
+    """Whether a kernel is given the counter as it is, and a grid that is computed from it."""
+    configured = [c for c in launch.children if c.kind == "targs"]
+    if not configured:
+        return False
+    names = set(re.findall(r"\w+", configured[-1].text))
+    if counter not in {squeeze(c.text) for c in launch.children if c.start > configured[-1].end}:
+        return False
+    known = {counter}
+    for node in body.walk():
+        if node.kind == "assign" and node.end <= launch.start:
+            value = set(re.findall(r"\w+", node.children[-1].text))
+            if value & known:
+                known.add(re.split(r"\W", squeeze(node.children[0].text))[0])
+    return bool(names & known)
+
+
+def _divided(source: SourceFile, region: Region, header: str, counter: str) -> bool:
+    """Whether something behind the region is divided by a number that the loop's header names."""
+    limits = set(re.findall(r"[A-Za-z_]\w*|\d{2,}", header.partition("(")[2])) - {counter}
+    after = source.tree.text[region.end.end : region.scope.node.end]
+    return any(re.search(rf"/\s*(\(\w+\)\s*)?\(?\s*{re.escape(name)}\b", after) for name in limits)
