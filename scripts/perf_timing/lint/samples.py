@@ -1466,6 +1466,8 @@ def never_used(source: SourceFile, region: Region) -> bool:
     """Whether a C++ function asks for the time of its events and does nothing with the answer."""
     if source.language != "cuda" or region.kind != "event" or region.timer is not None:
         return False
+    if region.watch:
+        return False  # what stops it is not what tells the time
     given = positional(region.delta)
     name = base_name(given[0].text) if given else ""
     declared = any(
@@ -1497,7 +1499,7 @@ def is_copy_stage(source: SourceFile, region: Region) -> bool:
         and (region.end.end <= other.start.end or other.end.end <= region.start.end)
         and any(s.works and r.COPY not in s.roles for s in other.steps)
         for other in source.regions.all
-        if other is not region and other.kind == region.kind and not other.sample_loops
+        if other is not region and other.kind == region.kind
     )
 
 

@@ -284,9 +284,19 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     if region.end.line - region.start.line > _CLOSE_LINES or guarded(step.site, region.start):
         return False
     first = min((s.position for s in region.steps if s.works or r.BLOCKING in s.roles), default=0)
-    if step.position < first and region.kind != "event" and source.language != "cuda":
-        return False  # a clock is read after the print; an event pair holds the idle device
+    if step.position < first and region.kind != "event" and not _is_close(region, first):
+        return False  # an event pair holds the idle device
     return not any(region.inner_loops(s.site) and s.waits for s in region.steps)
+
+
+def _is_close(region: Region, first: int) -> bool:
+    """Whether C++ code makes no buffer between its first reading and its first work.
+
+    Where it does, a line of text is lost in the time of the program.
+    """
+    return region.start.tree.language == "cuda" and not any(
+        r.ALLOC in s.roles for s in region.steps if s.position < first
+    )
 
 
 _LOGS = re.compile(r"(^|_)(print\d?|log|logger|echo|report|say|info)(_|$)")

@@ -16,15 +16,15 @@ thousand times as long as the others, and all of it lands in the figure.
 
 ## Known problems
 A warm-up in another file is not seen. Training loops and timers inside a product's code are left
-out, unless they tell how many tokens or images a second it makes. Loops that print every sample
-(in C++ not the mean of a window), or enter it into a record with its name, are left out too, and
-private helpers that nothing in the file uses. So are passes over a data set, web pages and
-services, examples that save what they made, engines that serve many requests at once, solvers that
-run to a tolerance, the run time of programs, figures in whole seconds, and what `%time` of a
-notebook shows. A function of the file that leaves the first samples out counts. In C++ loops of
-Google Benchmark are left out, which has run the function before, launches whose time tells how
-often to repeat, and what is timed with its copies in and out around a figure of the kernels: that
-figure is reported.
+out, unless they tell how many tokens or images a second it makes. Loops that print every sample (in
+C++ not the mean of a window, nor that of another size or variant each time), or enter it into a
+record with its name, are left out too, and private helpers that nothing in the file uses. So are
+passes over a data set, web pages and services, examples that save what they made, engines that
+serve many requests at once, solvers that run to a tolerance, the run time of programs, figures in
+whole seconds, and what `%time` of a notebook shows. A function of the file that leaves the first
+samples out counts. In C++ loops of Google Benchmark are left out, which has run the function
+before, launches whose time tells how often to repeat, and what is timed with its copies in and out
+around a figure of the kernels: that figure is reported.
 
 ## Example
 ```python
@@ -310,7 +310,7 @@ def _prints_each(source: SourceFile, region: Region) -> bool:
     if source.language == "cuda" and _prints_itself(source, region, value):
         return True
     loops = region.sample_loops
-    if source.language == "cuda" and loops and sweeps.is_sweep(loops[0]):
+    if source.language == "cuda" and sweeps.all_sweep(loops):
         return False  # each is the one of its size or variant
     # A mean over executions does not show the first of them.
     printed = [] if source.language == "cuda" and _is_window(region) else value.printed

@@ -2,8 +2,10 @@
 
 ## What it does
 Reports the opening reading of a measurement that executes its work once and whose one time is
-printed or returned, and one of a loop of whose samples only one is read, as in times[1]. In C++ a
-loop that counts to a number which the file sets to 1 executes its work once.
+printed or returned, and one of a loop of whose samples only one is read, as in times[1] or by
+events that the loop records anew and that are read behind it. In C++ a loop that counts to a number
+which the file sets to 1 executes its work once; so does one that goes through the parts of it:
+streams, members of an array, the diagonals of a wavefront.
 
 ## Why it misleads
 Clocks change, other processes run, the allocator grows: two runs differ by several per cent. One

@@ -7,8 +7,9 @@ whose time is only summed or printed, or taken by events and averaged, one betwe
 of each sample and its work, and one in a loop that records an event in each iteration and reads
 them in pairs. In a training it reports a device-wide wait in each step, beside the readings that
 time the steps. In C++ a sample's wait, for the device or for its end event, is reported only where
-the samples are added up and the loop does nothing else on the device: it could then stand behind
-the loop. Of a function that a C++ helper is given to run in its loop, the wait itself is reported.
+the samples are added up and the loop does nothing else on the device but to take samples of other
+kernels: it could then stand behind the loop. Of a function that a C++ helper is given to run in its
+loop, the wait itself is reported.
 
 ## Why it misleads
 The queue runs dry in each iteration, so the latency of a launch and of a wake-up is added to every
