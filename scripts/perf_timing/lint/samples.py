@@ -291,10 +291,22 @@ def _starts_over(source: SourceFile, addition: Node) -> bool:
     """Whether a sum begins anew in each iteration: it adds up one sample and not many."""
     loop, name = loops_around(addition)[0], target_key(addition.children[0])
     return any(
-        loop.start < target.start < addition.start and value.kind == "number"
+        loop.start < target.start < addition.start
+        and value.kind == "number"
+        and not _is_asked(target, loop)
         for target, value in source.scopes.assignments(name, source.scopes.scope_of(addition))
         if loops_around(target)[:1] == [loop]
     )
+
+
+def _is_asked(node: Node, loop: Node) -> bool:
+    """Whether a branch inside a loop decides that it comes to a place: if i == warmup: total = 0"""
+    for parent in node.ancestors():
+        if parent is loop:
+            return False
+        if parent.kind == "if":
+            return True
+    return False
 
 
 def operator(node: Node) -> str:
@@ -378,9 +390,27 @@ def reducers(source: SourceFile, name: str, scope: Scope) -> set[str]:
                 use.kind == "name"
                 and (use.text == name or use.text.startswith(name + "."))
                 and not _is_target(use)
+                and not _is_counter(use)
             ):
                 found |= _applied(use, name)
     return found
+
+
+def applied(use: Node) -> set[str]:
+    """What is done with a value at one place, told as `reducers` tells it."""
+    return _applied(use, use.text)
+
+
+def _is_counter(node: Node) -> bool:
+    """Whether a name stands in the head of a loop, which binds it: for name, times in ..."""
+    child = node
+    for parent in node.ancestors():
+        if parent.kind in ("for", "comp_for"):
+            return parent.children[0] is child
+        if parent.kind != "tuple":
+            return False
+        child = parent
+    return False
 
 
 def _applied(use: Node, name: str) -> set[str]:
@@ -397,6 +427,8 @@ def _applied(use: Node, name: str) -> set[str]:
                 found |= set() if found else {"raw"}
             elif child is call_args(parent) or child.kind == "comp" or child is parent.children[0]:
                 found.add(short)
+                if _MEANS.fullmatch(short):
+                    found -= {"Series", "DataFrame"}  # only on the way to the mean
                 if _MEANS.fullmatch(short) and not re.search(r"axis|dim", parent.text):
                     break  # what is done from here on is done to the mean
         elif parent.kind == "subscript" and child is parent.children[0]:
@@ -416,6 +448,8 @@ def _applied(use: Node, name: str) -> set[str]:
             and parent.children[1] is child
         ):
             found.add("loop")
+        elif parent.kind == "assign" and parent.children[0].kind == "tuple" and child is use:
+            found.add("raw")  # cold, second, third = times
         elif parent.kind in ("block", "module", "function", "lambda"):
             break
         child = parent

@@ -2,8 +2,9 @@
 
 ## What it does
 Reports the mean of samples (a list of times, or times that are summed, by the function that takes
-them or by one that gets them from it) where the file uses no other statistic of them: no median,
-minimum, percentile or spread, and does not hand the samples on.
+them or by one that gets them from it; also as a rate: their number over their sum) where the file
+uses no other statistic of them: no median, minimum, percentile or spread, and does not hand the
+samples on. Arrays made of a list, dictionaries of lists, attributes and meters are followed.
 
 ## Why it misleads
 One slow sample moves the mean by more than the differences that people look for, and the mean alone
@@ -11,9 +12,9 @@ does not show that there was one.
 
 ## Known problems
 The time of one window divided by its count is not a set of samples; mean-of-one-span (opt-in)
-reports that. Running means of a display, epochs and sums in the log of a training are left out.
-Where a file is not there to measure, samples count that a list collects, or whose mean is shown as
-a figure of speed.
+reports that. All work over all time is a rate of totals, not a mean. Running means of a display,
+epochs and sums in the log of a training are left out. Where a file is not there to measure, samples
+count that a list collects, or whose mean is shown as a figure of speed.
 
 ## Example
 ```python
@@ -70,14 +71,12 @@ print(statistics.median(times), min(times), max(times))
 import re
 from collections.abc import Iterable, Iterator
 
-from perf_timing.lint import purpose, samples, sweeps
+from perf_timing.lint import keepers, purpose, samples, series, sweeps
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.quotients import factors, integer, is_product
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
     Scope,
-    call_args,
     callee_text,
     last_segment,
     loop_body,
@@ -86,6 +85,8 @@ from perf_timing.lint.scopes import (
     squeeze,
     target_key,
 )
+from perf_timing.lint.series import NEUTRAL
+from perf_timing.lint.totals import is_last_told, is_mean, told_of_total
 
 CODE = "TIM303"
 LABEL = "MEANONLY"
@@ -114,9 +115,9 @@ def check(source: SourceFile) -> Iterator[Report]:
     for region in source.regions.all:
         if not samples.works(region) or region.carried:
             continue
-        found = [*_here(source, region), *_in_callers(source, region)]
+        found = [*_here(source, region), *_in_callers(source, region), *_kept_by(source, region)]
         for name, node in found:
-            if _RATE.search(name) or _running(region, node):
+            if _RATE.search(name) or _running(region, node) or _is_asserted(source, node):
                 continue  # mean-of-rates judges these; a running mean is a display
             if node.line not in seen:
                 seen.add(node.line)
@@ -130,9 +131,26 @@ def check(source: SourceFile) -> Iterator[Report]:
 _FIGURES = re.compile(r"latenc|throughput|inference[ _-]?time|(?<![a-z])fps(?![a-z])|speed", re.I)
 
 
+# What a mean of inference times is called.
+_TIMES = re.compile(r"infer(ence)?_?time|time_?infer|latenc|(?<![a-z])fps(?![a-z])", re.IGNORECASE)
+
+
+def _is_asserted(source: SourceFile, mean: Node) -> bool:
+    """Whether a mean is only held against a bound, and shown to nobody."""
+    statement = source.statement(mean)
+    if statement.kind != "assign" or statement.children[0].kind != "name":
+        return statement.kind == "assert"
+    name, scope = statement.children[0].text, source.scopes.scope_of(mean)
+    uses = [u for u in source.uses(name, scope) if u.start > statement.end]
+    return bool(uses) and all(source.statement(u).kind == "assert" for u in uses)
+
+
 def _is_told(source: SourceFile, mean: Node) -> bool:
     """Whether the text that shows a mean calls it a figure of speed, whatever the file is for."""
-    shown = source.statement(mean).text[:400]
+    statement = source.statement(mean)
+    shown = statement.text[:400]
+    if statement.kind == "assign" and _TIMES.search(statement.children[0].text):
+        return True
     return any(_FIGURES.search(text) for text in re.findall(r"\"[^\"]*\"|'[^']*'", shown))
 
 
@@ -142,7 +160,7 @@ def _here(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
         return
     value = samples.fate(source, region)
     logged = source.language == "python" and (samples.of_epochs(region) or value.sums)
-    if logged and samples.is_training(region) and not _is_benchmark(source, region, value):
+    if logged and _is_trained(region) and not _is_benchmark(source, region, value):
         return  # the log of a training
     scope = source.scopes.scope_of(region.delta)
     if _spread_beside(source, value, scope):
@@ -154,10 +172,24 @@ def _here(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
         sums = sorted(value.sums)
         loops = loops_around(region.delta)
         after = loops[0].end if loops else region.delta.end
-        found += [(name, _mean_of_sum(source, after, name, scope)) for name in sums]
+        found += [(name, told_of_total(source, loops, after, name, scope)) for name in sums]
         if _printed_inside(region, value):
             return
     yield from ((name, node) for name, node in found if node is not None and not _in_root(node))
+
+
+def _is_trained(region: Region) -> bool:
+    """Whether a training goes on; forward and backward passes that are repeated change nothing."""
+    return samples.is_training(region) and not samples.repeats_a_pass(region)
+
+
+def _kept_by(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
+    """Means that are told of what a class or an outer function keeps of the samples."""
+    named = purpose.is_named_so(source, region.delta)
+    if source.language == "python" and (named or not _is_trained(region)):
+        yield from keepers.told_elsewhere(source, region)
+        yield from keepers.under_key(source, region)
+        yield from keepers.in_a_record(source, region)
 
 
 def _in_root(node: Node) -> bool:
@@ -173,7 +205,9 @@ def _in_root(node: Node) -> bool:
 def _in_callers(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
     """Means of the times that a function returns and its callers add up: total += measure(x)."""
     value = samples.fate(source, region)
-    if source.language != "python" or samples.is_training(region) or value.printed:
+    if source.language != "python" or value.printed:
+        return
+    if _is_trained(region) and not purpose.is_named_so(source, region.delta):
         return
     scope = region.scope if region.scope.name else source.scopes.scope_of(region.delta)
     times = value.names | value.sums
@@ -186,13 +220,13 @@ def _in_callers(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]
                 loops[0].start <= n.start < loops[0].end and _prints(n, {total, kept})
                 for n in where.nodes
             )
-            node = None if shown else _mean_of_sum(source, loops[0].end, total, where)
+            node = None if shown else told_of_total(source, loops, loops[0].end, total, where)
             if node is not None:
                 yield total, node
             elif index < 0:
                 yield from _mean_of_result(source, site, False)
     for name in sorted(value.lists):
-        if samples.reducers(source, name, scope) - _NEUTRAL - {"raw"} or value.sums:
+        if samples.reducers(source, name, scope) - NEUTRAL - {"raw"} or value.sums:
             continue
         for index in sorted({i for i, part in _returned(scope) if squeeze(part.text) == name}):
             for site in source.scopes.call_sites(scope):
@@ -239,7 +273,7 @@ def _mean_of_result(source: SourceFile, call: Node, collected: bool) -> Iterator
         elif parent.kind == "call":
             callee = callee_text(parent)
             if collected and samples.MEAN.search(callee):
-                if _is_mean(parent) and not _kept(parent):
+                if is_mean(parent) and not _kept(source, parent, where):
                     yield "this list", parent
                 return
             if _appends(parent) and not collected:
@@ -325,7 +359,8 @@ def _prints(call: Node, times: set[str]) -> bool:
 
 def _is_benchmark(source: SourceFile, region: Region, value: samples.Fate) -> bool:
     """Whether times of a training are collected where a name says that it is a benchmark."""
-    return bool(value.lists) and purpose.is_named_so(source, region.delta)
+    kept = bool(value.lists) or bool(value.sums and not samples.of_epochs(region))
+    return kept and purpose.is_named_so(source, region.delta)
 
 
 def _spread_beside(source: SourceFile, value: samples.Fate, scope: Scope) -> bool:
@@ -366,7 +401,8 @@ def _made_of(name: str, scope: Scope) -> list[str]:
 def _running(region: Region, mean: Node) -> bool:
     """Whether the mean is shown again and again in the loop that takes the samples."""
     around = {id(loop) for loop in loops_around(mean)}
-    return any(id(loop) in around for loop in region.sample_loops[:1])
+    inside = any(id(loop) in around for loop in region.sample_loops[:1])
+    return inside and not is_last_told(mean, region.sample_loops)
 
 
 def _in_loop(region: Region) -> bool:
@@ -376,69 +412,33 @@ def _in_loop(region: Region) -> bool:
 def _printed_inside(region: Region, value: samples.Fate) -> bool:
     loops = loops_around(region.delta)
     return any(
-        any(loop.start <= node.start < loop.end for loop in loops[:1]) for node in value.printed
+        any(loop.start <= node.start < loop.end for loop in loops[:1])
+        and not (node.kind == "call" and _OVERWRITTEN.match(last_segment(callee_text(node))))
+        for node in value.printed
     )
 
 
-# What may be done with a list of samples whose mean alone is reported.
-_NEUTRAL = {
-    "len",
-    "sum",
-    "mean",
-    "fmean",
-    "average",
-    "avg",
-    "nanmean",
-    "append",
-    "array",
-    "tensor",
-    "float",
-    "round",
-    "print",
-    "list",
-    "asarray",
-    "stack",
-    "item",
-    "format",
-    "numel",
-    "size",
-    "shape",
-    "clear",
-    "info",
-    "Tensor",
-    "loop",
-    "accumulate",
-    "begin",
-    "end",
-    "push_back",
-    "tolist",
-    "numpy",
-    "cpu",
-    "int",
-    "str",
-    "enumerate",
-    "zip",
-    "slice",
-    "range",
-}
+# What a progress bar shows beside itself is gone when the next sample comes.
+_OVERWRITTEN = re.compile(r"set_(postfix|description)(_str)?$")
 
 
 def _mean_of_list(source: SourceFile, name: str, scope: Scope) -> Node | None:
-    applied = samples.reducers(source, name, scope)
-    if applied - _NEUTRAL or ("loop" in applied and "sum" not in applied and "mean" not in applied):
+    applied = series.applied(source, name, scope)
+    if applied - NEUTRAL or ("loop" in applied and "sum" not in applied and "mean" not in applied):
         return None
     if _kept_each(source, name, scope):
         return None
-    for around in samples.reaching(name, scope):
+    known = series.names_of(source, name, scope)
+    for around in samples.reaching(known[0].base, scope):
         for node in around.nodes:
             if (
                 (
                     node.kind == "call"
                     and samples.MEAN.search(callee_text(node))
-                    and _mentions(node, name)
+                    and any(series.mentions(node, listed) for listed in known)
                 )
-                and not _kept(node)
-                and _is_mean(node)
+                and not _kept(source, node, scope)
+                and is_mean(node, known)
             ):
                 return node
     return None
@@ -447,7 +447,7 @@ def _mean_of_list(source: SourceFile, name: str, scope: Scope) -> Node | None:
 def _mean_by_hand(source: SourceFile, name: str, scope: Scope) -> Node | None:
     """The mean of a list that a loop adds up, where nothing else is done with its members."""
     applied = samples.reducers(source, name, scope)
-    if applied - _NEUTRAL - {"loop", "indexed"} or _kept_each(source, name, scope):
+    if applied - NEUTRAL - {"loop", "indexed"} or _kept_each(source, name, scope):
         return None
     for node in scope.nodes:
         if node.kind not in ("assign", "augassign") or samples.operator(node)[:2] != "+=":
@@ -462,7 +462,8 @@ def _mean_by_hand(source: SourceFile, name: str, scope: Scope) -> Node | None:
         if not (indexed or (member and added == member)):
             continue
         if sum(n.kind == "name" and n.text == (member or name) for n in body.walk()) == 1:
-            return _mean_of_sum(source, loop.end, squeeze(node.children[0].text), scope)
+            total = squeeze(node.children[0].text)
+            return told_of_total(source, [loop], loop.end, total, scope)
     return None
 
 
@@ -484,31 +485,22 @@ def _kept_each(source: SourceFile, name: str, scope: Scope) -> bool:
     return False
 
 
-def _is_mean(node: Node) -> bool:
-    """sum() counts where it is divided; mean() and its like always."""
-    if last_segment(callee_text(node)) not in ("sum", "accumulate", "reduce"):
-        return True
-    return any(
-        "/" in p.text[node.end - p.start :] and not _is_scale(p.children[-1])
-        for p in node.ancestors()
-        if p.kind == "binary"
-    )
-
-
-def _kept(node: Node) -> bool:
+def _kept(source: SourceFile, node: Node, scope: Scope) -> bool:
     """Whether the mean is itself one of several values that a statistic is taken of."""
-    return any(
-        (p.kind == "call" and re.search(r"(^|[._])(append|push_back)$", callee_text(p)))
-        or (p.kind == "call" and samples.ROBUST.search(callee_text(p)))
-        for p in node.ancestors()
-    )
+    for parent in node.ancestors():
+        if parent.kind != "call":
+            continue
+        if samples.ROBUST.search(callee_text(parent)):
+            return True
+        if _appends(parent) or last_segment(callee_text(parent)) == "push_back":
+            kept = callee_text(parent).rpartition(".")[0]
+            done = series.applied(source, kept, scope)
+            return any(samples.ROBUST.search(a) or _SPREADS.search(a) for a in done)
+    return False
 
 
-def _mentions(node: Node, name: str) -> bool:
-    args = call_args(node)
-    if args is not None and re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", args.text):
-        return True
-    return squeeze(callee_text(node)).startswith(name + ".")
+# A plot or a table of means over sizes is no spread of them.
+_SPREADS = re.compile(r"^(std|stdev|pstdev|var|variance|max|amax|iqr|sem|describe)$")
 
 
 def _mean_around(source: SourceFile, region: Region) -> Node | None:
@@ -520,7 +512,8 @@ def _mean_around(source: SourceFile, region: Region) -> Node | None:
         if node.kind in ("assign", "augassign", "return", "block", "comp"):
             return None
         if node.kind == "call" and samples.MEAN.search(callee_text(node)):
-            return node if _is_mean(node) and not _kept(node) else None
+            kept = _kept(source, node, source.scopes.scope_of(comp))
+            return node if is_mean(node) and not kept else None
     return None
 
 
@@ -533,46 +526,3 @@ def _listed_again(source: SourceFile, region: Region, comp: Node) -> bool:
         and not comp.start <= node.start < comp.end
         for node in source.scopes.scope_of(comp).nodes
     )
-
-
-def _mean_of_sum(source: SourceFile, after: int, name: str, scope: Scope) -> Node | None:
-    """The division of a sum of samples by their number, behind the loop that adds them up."""
-    for node in scope.nodes:
-        if node.kind == "binary" and node.start >= after:
-            if _divides(source, node, name, scope):
-                return node
-        elif (
-            node.kind in ("assign", "augassign")
-            and node.start >= after
-            and samples.operator(node).startswith("/=")
-        ) and squeeze(node.children[0].text) == name:
-            return node
-    return None
-
-
-def _divides(source: SourceFile, node: Node, name: str, scope: Scope) -> bool:
-    """Whether a chain of factors is the sum, perhaps in another unit, over a number of samples."""
-    if is_product(node.parent):
-        return False  # a part of a longer chain
-    above, below = factors(node)
-    sums = [n for n in above if squeeze(n.text) == name]
-    counts = [n for n in below if not _is_scale(n)]
-    return (
-        len(sums) == 1
-        and all(n is sums[0] or _is_scale(n) for n in above)
-        and len(counts) == 1
-        and counts[0].kind != "string"
-        and integer(source, counts[0], scope) != 1  # constexpr int runs = 1
-        and not _TIME.search(squeeze(counts[0].text))
-    )
-
-
-# Over another time, a sum of times is a ratio of two totals.
-_TIME = re.compile(r"(?<!num_)(?<!n_)(time|elapsed|duration|seconds|sec)$", re.IGNORECASE)
-
-
-def _is_scale(node: Node) -> bool:
-    return bool(_SCALE.fullmatch(node.text))
-
-
-_SCALE = re.compile(r"(1000|1000000|60|3600)(\.0?)?[fF]?|1(\.0*)?[eE][-+]?\d+[fF]?|0?\.0*1[fF]?")
