@@ -115,6 +115,10 @@ _CASTS = frozenset({"float", "int", "bool", "math.isnan", "math.isinf", "math.is
 _DECIDES = re.compile(
     r"torch\.(any|all|isnan|isinf|isfinite|(is|count)_nonzero|max|min|sum|mean|norm)$"
 )
+_DECIDES_ALL = re.compile(
+    r"torch\.(isnan|isinf|isfinite)\(.*\)\.(any|all)$"
+    r"|[\w.]*(loss|norm)\w*\.(isnan|isinf|isfinite)(\(\)\.(any|all))?$"
+)
 # Writers of TensorBoard, which copy a tensor to the host when they are given it.
 _SUMMARIES = frozenset({"add_scalar", "add_scalars", "add_histogram", "add_image", "add_images"})
 
@@ -144,6 +148,22 @@ def _is_condition(node: Node) -> bool:
             return False
         child = parent
     return False
+
+
+def _last_given(values: list[Node], use: Node) -> list[Node]:
+    """Of the values that a name is given, in order, the last one before a use.
+
+    If that is in a branch of an `if`, those of its other branches too: any of them may have run.
+    """
+    if not values:
+        return []
+    choice = values[-1]
+    for parent in values[-1].ancestors():
+        if parent.start <= use.start and use.end <= parent.end:
+            break
+        if parent.kind == "if" and len(parent.children) > 2:
+            choice = parent
+    return [value for value in values if value.start >= choice.start]
 
 
 def _for_cpu(node: Node, callee: str) -> bool:
@@ -355,11 +375,13 @@ class Roles:
             return {READ}
         if full in _CASTS and positional(node):
             return self._cast(node, scope)
+        if full in ("torch.tensor", "torch.as_tensor") and self._collects(node, scope):
+            return {READ}
         if short in _SUMMARIES and "." in callee and self._summarizes(node, scope):
             return {READ}
         if any(a.kind == "string" and a.text.strip("'\"") == "cpu" for a in positional(node)):
             return {READ, COPY}
-        if _DECIDES.match(full) and _is_condition(node):
+        if _is_condition(node) and (_DECIDES.match(full) or _DECIDES_ALL.match(callee)):
             return {READ}
         if short == "sleep":
             return {SLEEP}
@@ -390,8 +412,9 @@ class Roles:
                 and not value.start <= node.start < value.end
             ]
             values = [value for value in values if value.end <= node.start] or values
-            if values:
-                receiver = self.devices.of(values[-1], self.scopes.scope_of(values[-1]))
+            given = {self.devices.of(v, self.scopes.scope_of(v)) for v in _last_given(values, node)}
+            if given:
+                receiver = given.pop() if len(given) == 1 else UNKNOWN
         if receiver == HOST and short in (
             "cpu",
             "numpy",
@@ -470,6 +493,18 @@ class Roles:
         ):
             return {READ}
         return set()
+
+    def _collects(self, node: Node, scope: Scope) -> bool:
+        """Whether a tensor is made of numbers that lie on the device: each is read for it."""
+        listed = next(iter(positional(node)), None)
+        if listed is None or listed.kind not in ("list", "tuple", "comp"):
+            return False
+        given = listed.children[:1] if listed.kind == "comp" else listed.children
+        return any(
+            self.devices.of(value, scope) == DEVICE
+            or (value.kind == "call" and WORK in self.of(value, scope))
+            for value in given
+        )
 
     def _events(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
         if short in ("elapsed_time", "get_elapsed_time", "time_till", "time_since"):

@@ -1206,7 +1206,7 @@ def rare(node: Node, outside: Node, passing: Callable[[Node], bool] = lambda bra
             if re.search(
                 r"%|verbose|debug|\bprofil|==|>=?|<=?|\blast\b|\bfirst\b|is None"
                 r"|is not None|rank|master"
-                r"|main_process|is_log|should",
+                r"|main_process|is_log|should|(^|[_.\s])every_",
                 text,
             ) or (text.isidentifier() and _every_nth(text, parent)):
                 return True

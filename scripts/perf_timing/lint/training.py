@@ -1,11 +1,13 @@
 """Training loops: which loops take training steps, and which of them are timed.
 
 A step loop is the innermost loop around `optimizer.step()`, or around `backward()` where no
-optimizer steps; an epoch is no step. It is timed where a region encloses it, in its function or in
-one that calls it; where the clock starts in one of its steps and stops behind it (`if step == 1:
-start = clock()`); or where readings lie in it, from step to step, over windows of steps or around a
-part of each step. A running clock is stopped in some steps, to validate or to save, and started
-again: what the other steps do is in its figure, up to their last line.
+optimizer steps; an epoch is no step. A gradient scaler that is given the loss and the optimizer
+does both. The loop is timed where a region encloses it, in its function or in one that calls it;
+where the clock starts in one of its steps and stops behind it (`if step == 1: start = clock()`);
+where readings lie in it, from step to step, over windows of steps or around a part of each step;
+where a rate since the beginning is shown again and again; or where a logger hands out the batches
+and times what is done between them. A running clock is stopped in some steps, to validate or to
+save, and started again: what the other steps do is in its figure, up to their last line.
 """
 
 import re
@@ -17,6 +19,7 @@ from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.lazy import lazy_names, used
+from perf_timing.lint.quotients import quotients
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
     Scope,
@@ -24,6 +27,7 @@ from perf_timing.lint.scopes import (
     last_segment,
     loop_body,
     loops_around,
+    positional,
     target_key,
 )
 
@@ -31,6 +35,10 @@ _UPDATES = re.compile(
     r"(^|[._])(opt\w*|\w*optim\w*|\w*scaler|\w*engine|accelerator)(\[[^\]]*\])?\.step$",
     re.IGNORECASE,
 )
+
+# What goes back through a model, by itself or in a scaler: loss_scaler(loss, optimizer).
+_TRAINS = re.compile(r"backward|scaler\(")
+_SCALER = re.compile(r"(^|[._])\w*scaler$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,10 @@ class StepLoop:
         """Whether a step belongs to each iteration, and not to a loop inside it or to a pass."""
         return _loops(step.site)[:1] == [self.loop] and not is_pass(step)
 
+    def repeats(self, step: Step) -> bool:
+        """Whether a step belongs to each iteration, or to a loop over parts of its batch."""
+        return self.loop in _loops(step.site) and not is_pass(step)
+
     def updates_in(self, branch: Node) -> bool:
         """Whether the optimizer steps in a branch: what stands beside it runs as often."""
         updates = (s for s in self.steps if _UPDATES.search(_callee(s)))
@@ -55,11 +67,11 @@ class StepLoop:
 
 def step_loops(source: SourceFile) -> Iterator[StepLoop]:
     """The loops of a Python file that take training steps."""
-    if source.language != "python" or "backward" not in source.tree.text:
+    if source.language != "python" or not _TRAINS.search(source.tree.text):
         return
     for scope in source.scopes.all:
         steps = [s for s in source.flow.steps(scope) if not is_pass(s)]
-        updates = [s for s in steps if _UPDATES.search(_callee(s))]
+        updates = [s for s in steps if _UPDATES.search(_callee(s)) or _scales(s)]
         backward = [s for s in steps if s.works and _is_backward(s, bool(updates))]
         found = (_step_loop(s, backward) for s in updates or backward)
         loops = {id(loop): loop for loop in found if loop is not None}
@@ -84,7 +96,7 @@ def _step_loop(update: Step, backward: list[Step]) -> Node | None:
 
 _FIRST_RANK = re.compile(
     r"\(?\s*([\w.]*\.)?(is_)?(main|master|rank_?zero|local_main)(_process|_rank)?(\(\))?\s*\)?"
-    r"|\(?\s*[\w.]*rank(\(\))?\s*==\s*0\s*\)?"
+    r"|\(?\s*[\w.]*rank(\(\))?\s*(==\s*0|<\s*1|<=\s*0|in\s*[\[({]\s*-1\s*,\s*0\s*[\])}])\s*\)?"
 )
 
 
@@ -105,9 +117,11 @@ def windows(source: SourceFile, training: StepLoop) -> Iterator[Region]:
     """The regions that last over many steps of a loop, of which every one is measured."""
     loop = training.loop
     for region in source.regions.all:
-        if region.kind not in ("clock", "event") or region.hooked or region.cumulative:
+        if region.kind not in ("clock", "event") or region.hooked:
             continue
-        if region.scope is not training.scope:
+        if region.cumulative:
+            enclosed = _since_before(source, region, training)
+        elif region.scope is not training.scope:
             called = any(training.scope in step.helpers for step in region.steps)
             enclosed = called and not samples.shown_in_hours(source, region)
         elif region.carried:
@@ -121,6 +135,34 @@ def windows(source: SourceFile, training: StepLoop) -> Iterator[Region]:
             enclosed = region.holds(loop) or from_a_step or restarted
         if enclosed and not samples.means_first(source, region):
             yield region
+
+
+def _since_before(source: SourceFile, region: Region, training: StepLoop) -> bool:
+    """Whether the time since the beginning is shown again and again, and is a figure of the steps.
+
+    Since the epoch began, or as a rate of what has been done; else it only tells how late it is.
+    """
+    loop = training.loop
+    if region.scope is not training.scope or region.end.start < loop.start:
+        return False
+    if region.periodic or region.start.end > loop.start or samples.shown_in_hours(source, region):
+        return False
+    beside = _loops_over(region.start) == _loops_over(loop)
+    return beside or any(True for _ in quotients(source, region))
+
+
+def logged_by(training: StepLoop) -> Node | None:
+    """The call of a logger that hands out the batches of a loop and times each step, as DETR's."""
+    if training.loop.kind != "for":
+        return None
+    return next(
+        (
+            call
+            for call in training.loop.children[1].walk()
+            if call.kind == "call" and last_segment(callee_text(call)) == "log_every"
+        ),
+        None,
+    )
 
 
 def _restarts(region: Region, loop: Node) -> bool:
@@ -253,9 +295,19 @@ def _counts_epochs(loop: Node) -> bool:
 
 def _is_backward(step: Step, updated: bool) -> bool:
     """Whether a step is the backward pass; of a loss, where nothing is updated beside it."""
-    if last_segment(_callee(step)) != "backward":
+    if _scales(step):
+        return True
+    if not re.fullmatch(r"(manual_)?backward", last_segment(_callee(step))):
         return False
     return updated or bool(re.search(r"loss|err|cost", step.node.text, re.IGNORECASE))
+
+
+def _scales(step: Step) -> bool:
+    """Whether a scaler is given a loss and an optimizer: it goes back and steps, as timm's does."""
+    if not _SCALER.search(_callee(step)):
+        return False
+    given = [argument.text for argument in positional(step.node)[:2]]
+    return len(given) == 2 and "loss" in given[0].lower() and "opt" in given[1].lower()
 
 
 def _callee(step: Step) -> str:
@@ -264,3 +316,8 @@ def _callee(step: Step) -> str:
 
 def _loops(node: Node) -> list[Node]:
     return [loop for loop in loops_around(node) if loop.kind != "comp"]
+
+
+def _loops_over(node: Node) -> list[int]:
+    """Where the loops around a node start, the node itself left out."""
+    return [loop.start for loop in _loops(node) if loop is not node]

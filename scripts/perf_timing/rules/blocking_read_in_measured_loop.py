@@ -64,6 +64,7 @@ from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
+    call_args,
     callee_text,
     last_segment,
     loops_around,
@@ -89,12 +90,17 @@ NOTE = (
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each read that every measured iteration waits for."""
     seen: set[int] = set()
-    loops: set[int] = set()  # the first read of a loop stands for the others
-    for region, step, loop in _training_steps(source):
-        if id(step.site) not in seen and id(loop) not in loops:
+    statements: set[int] = set()  # the first read of a statement stands for the others
+    loops: set[int] = set()  # the first read of a loop that does not train stands for the others
+    for clock, step, loop in _training_steps(source):
+        place = _read_itself(source, step)
+        statement = id(source.statement(place))
+        seen.add(id(step.site))
+        if statement not in statements:
+            statements.add(statement)
             loops.add(id(loop))
-            seen.add(id(step.site))
-            yield _in_training(region, step)
+            call = last_segment(callee_text(step.node))
+            yield Report(place, MESSAGE.format(call=call), related=(clock,), anywhere=True)
     for region in source.regions.all:
         if not region.is_plain:
             continue
@@ -109,55 +115,70 @@ def check(source: SourceFile) -> Iterator[Report]:
                 loops.add(id(loop))
                 call = last_segment(callee_text(step.node))
                 yield Report(
-                    step.site,
+                    _read_itself(source, step),
                     MESSAGE.format(call=call),
                     related=((region.start, "clock started here"),),
                 )
 
 
-def _in_training(region: Region, step: Step) -> Report:
-    call = last_segment(callee_text(step.node))
-    around = region.start.start < step.site.start < region.end.start
-    place, text = (
-        (region.start, "clock started here") if around else (region.end, "timed up to here")
-    )
-    return Report(step.site, MESSAGE.format(call=call), related=((place, text),), anywhere=True)
-
-
-def _training_steps(source: SourceFile) -> Iterator[tuple[Region, Step, Node]]:
+def _training_steps(source: SourceFile) -> Iterator[tuple[tuple[Node, str], Step, Node]]:
     """Reads in every step of a training loop whose steps, or windows of steps, are timed.
 
-    A read after all the work of a step that is timed by itself is the wait that its clock needs,
-    unless the next step is timed from before the read.
+    Each comes with what times it, and why that does. A read after all the work of a step that is
+    timed by itself is the wait that its clock needs, unless the next step is timed from before the
+    read.
     """
     for training in training_loops.step_loops(source):
         steps = list(training.steps)
         first = min((s.position for s in steps if s.works), default=0)
-        reads = [s for s in steps if _reads(s) and training.own(s) and first < s.position]
+        reads = [s for s in steps if _reads(s) and training.repeats(s) and first < s.position]
         found = [
             step
             for step in reads
             if not (
-                _drained(steps, step)
-                or _meant_to_wait(step.site)
+                _meant_to_wait(step.node)
+                or _gives_up(step.site, training.loop)
                 or _seldom(step.site, training, reads)
             )
         ]
         if not found or source.flow.host_only(found[0].site, training.scope):
             continue
+        logger = training_loops.logged_by(training)
+        if logger is not None:
+            yield from (((logger, "the steps are timed here"), s, training.loop) for s in found)
         for region in training_loops.windows(source, training):
-            yield region, found[0], training.loop
+            near = region.scope is training.scope
+            own = [s for s in found if near or training.own(s)]
+            yield from ((_clock(region, s), s, training.loop) for s in own)
         for region in training_loops.parts(source, training):
             for step in found:
                 if region.holds(step.site) and _stalls(region, steps, step):
-                    yield region, step, training.loop
+                    yield _clock(region, step), step, training.loop
+
+
+def _clock(region: Region, step: Step) -> tuple[Node, str]:
+    """The reading that times a read of a training step, and what it does."""
+    around = region.start.start < step.site.start < region.end.start
+    return (region.start, "clock started here") if around else (region.end, "timed up to here")
+
+
+def _read_itself(source: SourceFile, step: Step) -> Node:
+    """Where to point: at the line of a call that goes on over several lines on which it reads.
+
+    In a function that is called nowhere else, at the read in it.
+    """
+    alone = all(len(source.scopes.call_sites(helper)) == 1 for helper in step.helpers)
+    place = step.node if alone else step.site
+    args = call_args(place) if place.kind == "call" else None
+    return place if args is None or args.line == place.line else args
 
 
 def _stalls(region: Region, steps: list[Step], read: Step) -> bool:
     """Whether work of the same figure is queued behind a read: that of the step or of the next."""
     if region.carried and read.position > region.end.end:
         return True
-    return any(s.works and read.position < s.position <= region.end.end for s in steps)
+    later = steps[steps.index(read) + 1 :]  # what a function does has one position: its call's
+    return any(s.works and s.position <= region.end.end for s in later)
 
 
 def _seldom(site: Node, training: training_loops.StepLoop, reads: list[Step]) -> bool:
@@ -178,6 +199,19 @@ def _seldom(site: Node, training: training_loops.StepLoop, reads: list[Step]) ->
     return samples.rare(site, training.loop, passing)
 
 
+def _gives_up(site: Node, loop: Node) -> bool:
+    """Whether a read stands in a branch that ends the loop: to tell of a loss that is no number."""
+    for parent in site.ancestors():
+        if parent is loop:
+            return False
+        if parent.kind == "block" and parent.parent is not None and parent.parent.kind == "if":
+            last = parent.children[-1] if parent.children else parent
+            if last.kind in ("raise", "return", "jump") or _ENDS.match(last.text):
+                return True
+    return False
+
+
+_ENDS = re.compile(r"raise\b|return\b|break\b|continue\b|(sys\.|os\._)?exit\(|quit\(")
 _SETTING = re.compile(
     r"\(?\s*(self\.)?(args|opts?|hparams|hps?|cfg|conf|config|params|flags|FLAGS)\.[\w.]+"
     r" is not None\s*\)?"
@@ -214,7 +248,7 @@ def _reads(step: Step) -> bool:
 def _blocks(source: SourceFile, region: Region, step: Step) -> bool:
     if not _reads(step) or _has_come(source, step.node) or _drained(region.steps, step):
         return False
-    if _meant_to_wait(step.site):
+    if _meant_to_wait(step.node):
         return False
     if samples.passes_over_data(region) and re.search(
         r"eval|valid|(^|_)test(_|$)", region.scope.name
@@ -222,6 +256,8 @@ def _blocks(source: SourceFile, region: Region, step: Step) -> bool:
         return False  # its metrics are read
     loops = [loop for loop in region.inner_loops(step.site) if loop.kind != "comp"]
     if not loops or samples.rare(step.site, loops[-1]) or convergence.decides(step.site, loops[0]):
+        return False
+    if _gives_up(step.site, loops[-1]):
         return False
     works = [s for s in region.steps if s.works or r.BLOCKING in s.roles]
     if source.language == "python" and convergence.feeds_next(step.site, loops[0], works):

@@ -145,10 +145,10 @@ def check(source: SourceFile) -> Iterator[Report]:
         if id(step.site) not in seen:
             seen.add(id(step.site))
             yield _report(region, step, step.site, MESSAGE, NOTE, "recorded")
-    for region, step in _training_steps(source):
+    for timed, step in _training_steps(source):
         if id(step.site) not in seen:
             seen.add(id(step.site))
-            report = _report(region, step, step.site, TRAINING, TRAINING_NOTE, "clock started here")
+            report = _tell(timed, step, step.site, TRAINING, TRAINING_NOTE)
             yield replace(report, anywhere=True)
     for region in source.regions.all:
         if not _applies(source, region):
@@ -213,9 +213,13 @@ def _applies(source: SourceFile, region: Region) -> bool:
 def _report(
     region: Region, step: Step, place: Node, message: str, note: str, started: str
 ) -> Report:
+    return _tell((region.start, started), step, place, message, note)
+
+
+def _tell(timed: tuple[Node, str], step: Step, place: Node, message: str, note: str) -> Report:
     """A report at `place`; where a helper waits, it names the helper's line."""
     call = f"{last_segment(callee_text(step.node))}()"
-    related: tuple[tuple[Node, str], ...] = ((region.start, started),)
+    related: tuple[tuple[Node, str], ...] = (timed,)
     if place is not step.node:
         if place.kind == "call":
             helper = last_segment(callee_text(place))
@@ -282,8 +286,8 @@ def _each_step(source: SourceFile) -> Iterator[tuple[Region, Step]]:
                     yield region, step
 
 
-def _training_steps(source: SourceFile) -> Iterator[tuple[Region, Step]]:
-    """A wait in every step of a training, beside the readings that time its steps.
+def _training_steps(source: SourceFile) -> Iterator[tuple[tuple[Node, str], Step]]:
+    """A wait in every step of a training, with what times its steps: a reading or a logger.
 
     In a benchmark of training steps the wait serves the latency of each.
     """
@@ -301,8 +305,14 @@ def _training_steps(source: SourceFile) -> Iterator[tuple[Region, Step]]:
         ]
         timed = [*training_loops.windows(source, training), *training_loops.parts(source, training)]
         timed = [region for region in timed if not samples.means_first(source, region)]
-        if waits and timed and not any(_only_collected(source, region) for region in timed):
-            yield timed[0], next((s for s in waits if "cuda" in s.node.text), waits[0])
+        logger = training_loops.logged_by(training)
+        if not waits or any(_only_collected(source, region) for region in timed):
+            continue
+        wait = next((s for s in waits if "cuda" in s.node.text), waits[0])
+        if timed:
+            yield (timed[0].start, "clock started here"), wait
+        elif logger is not None:
+            yield (logger, "the steps are timed here"), wait
 
 
 def _only_collected(source: SourceFile, region: Region) -> bool:
