@@ -4,11 +4,14 @@
 Reports `.item()`, `.cpu()`, `float(tensor)`, `.get()` and other blocking reads in each iteration of
 a loop that works on the device and that one pair of readings encloses, and in each step of a
 training loop that is timed: step by step, over windows of steps, or as an epoch or a whole by the
-function that calls it. Training loops are looked at whatever the file is for. Not reported are a
-read right after another wait, one whose value decides whether the loop goes on, and one behind all
-the work of a step that is timed by itself: that is the wait which its clock needs; one before any
-work of a step, and one in a loop over epochs; nor a read whose value is dropped or that a comment
-calls a sync. Of several reads in one loop the first is reported.
+function that calls it, as a rate since the beginning, or by a logger that hands out the batches
+(`log_every`). Training loops are looked at whatever the file is for, and each statement in them
+that reads is reported: without the first, the next one waits. Elsewhere the first read of a loop
+stands for the others. Not reported are one whose value decides whether the loop goes on, and one
+behind all the work of a step that is timed by itself: that is the wait which its clock needs; one
+before any work of a step, one in a branch that ends the loop, and one in a loop over epochs; nor a
+read whose value is dropped or that a comment calls a sync. Outside of trainings a read right after
+another wait is not reported either.
 
 ## Why it misleads
 The host waits for the device in each iteration instead of running ahead, so launches no longer
