@@ -134,12 +134,24 @@ class Region:
         )
 
     def inner_loops(self, node: Node) -> list[Node]:
-        """The loops around `node` that lie inside the region: they run once per window."""
+        """The loops around `node` that lie inside the region: they run once per window.
+
+        So does one in whose first measured iteration the clock starts, and which ends before it
+        stops: if i == warmup: start = time.time().
+        """
         return [
             loop
             for loop in loops_around(node)
             if any(low <= loop.start and loop.end <= high for low, high in self.spans)
+            or self._starts_in(loop)
         ]
+
+    def _starts_in(self, loop: Node) -> bool:
+        return (
+            not self.carried
+            and loop.kind != "comp"
+            and loop.start < self.start.start < loop.end <= self.end.start
+        )
 
     def holds(self, node: Node) -> bool:
         return any(low <= node.start and node.end <= high for low, high in self.spans)

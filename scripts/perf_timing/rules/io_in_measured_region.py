@@ -68,9 +68,16 @@ from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
-from perf_timing.lint.quotients import counted_loop
+from perf_timing.lint.quotients import counted_loop, quotients
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import argument, callee_text, last_segment, loop_body, loops_around
+from perf_timing.lint.scopes import (
+    Scope,
+    argument,
+    callee_text,
+    last_segment,
+    loop_body,
+    loops_around,
+)
 
 CODE = "TIM205"
 LABEL = "IO-LOOP"
@@ -123,8 +130,8 @@ def _reports(source: SourceFile) -> Iterator[Report]:
             continue
         if source.flow.host_only(region.end, region.scope):
             continue
-        for bar in _bars(region):
-            yield _report(bar, region.start)
+        for place, bar in _bars(source, region):
+            yield _report(place, region.start, written=bar)
         for step in region.steps:
             if r.IO in step.roles and _counts(source, region, step):
                 yield _of_step(source, region, step)
@@ -184,18 +191,31 @@ def _writes_for_all(step: Step) -> bool:
 _BARS = re.compile(r"^(tqdm|trange|track|progress_bar|progressbar)$")
 
 
-def _bars(region: Region) -> Iterator[Node]:
-    """Progress bars around counted repetitions, all of which one pair of readings times."""
-    works = [s for s in region.steps if s.works or r.BLOCKING in s.roles]
+def _bars(source: SourceFile, region: Region) -> Iterator[tuple[Node, Node]]:
+    """Progress bars around counted repetitions, all of which one pair of readings times.
+
+    Each as where the loop goes over it, and the call that makes it.
+    """
+    works = [s for s in region.steps if s.works or s.roles & {r.BLOCKING, r.OPAQUE}]
     for loop in region.inner_loops(works[0].site)[-1:] if works else ():
-        if loop.kind != "for" or counted_loop(loop) is None or _epochs(region):
+        if loop.kind != "for" or _epochs(region):
+            continue
+        over = loop.children[1]
+        made = _made(source, over, region.scope) if over.kind == "name" else over
+        if (made is over and counted_loop(loop) is None) or "range(" not in made.text:
             continue
         if any(n.kind == "call" and callee_text(n) == "next" for n in loop.walk()):
             continue  # a pass over data
-        for call in loop.children[1].walk():
+        for call in made.walk():
             shown = call.kind == "call" and "disable" not in call.text
             if shown and _BARS.match(last_segment(callee_text(call))):
-                yield call
+                yield (call if made is over else over), call
+
+
+def _made(source: SourceFile, name: Node, scope: Scope) -> Node:
+    """What a name was given last before it is used; the name itself where nothing is known."""
+    given = [v for _, v in source.scopes.assignments(name.text, scope) if v.end <= name.start]
+    return given[-1] if given else name
 
 
 _SPEED = re.compile(
@@ -256,7 +276,16 @@ def _tells_speed(source: SourceFile, region: Region, step: Step) -> bool:
     value = samples.fate(source, region)
     texts = " ".join(n.text[:400] for n in (*value.printed, *value.passed))
     texts += " ".join((source.intent(region), *sorted(value.names)))
-    return bool(_SPEED.search(texts))
+    return bool(_SPEED.search(texts)) or _per_token(source, region, step)
+
+
+def _per_token(source: SourceFile, region: Region, step: Step) -> bool:
+    """Whether a loop decodes tokens and writes them as they come, and its time is divided."""
+    if source.language != "python" or not _WRITES.search(step.node.text):
+        return False
+    calls = (n for n in region.inner_loops(step.site)[-1].walk() if n.kind == "call")
+    decodes = any(re.search(r"token\w*\.(batch_)?decode$", callee_text(call)) for call in calls)
+    return decodes and any(True for _ in quotients(source, region))
 
 
 def _counts(source: SourceFile, region: Region, step: Step) -> bool:
@@ -400,32 +429,54 @@ def _for_debugging(node: Node) -> bool:
 def _at_times(node: Node, loop: Node) -> bool:
     """Whether a condition keeps the write from some iterations.
 
-    `if stream:` around the text of a token is a way of working: all iterations write, or none. So
-    is a condition that only asks whether there is a text: `if text:`, `if "?" not in text:`.
+    `if stream:` around the text of a token is a way of working: all iterations write, or none, or
+    they write it in either branch. So is a condition that only asks for the first rank, or whether
+    there is a text: `if text:`, `if "?" not in text:`, `if now > shown:` around text[shown:now].
     """
-    streams = next(
-        (
-            parent
-            for parent in node.ancestors()
-            if parent.kind == "if"
-            and (_STREAMS.fullmatch(parent.children[0].text) or _asks_for_text(parent, node))
-        ),
-        None,
-    )
-    inside = streams is not None and loop.start < streams.start and streams.end <= loop.end
-    if inside and streams is not None and len(streams.children) == 2:
-        return samples.conditional(node, streams) or samples.conditional(streams, loop)
-    return samples.conditional(node, loop)
+    for parent in node.ancestors():
+        if parent.start <= loop.start and loop.end <= parent.end:
+            return False
+        if parent.kind == "else" and parent.parent is not None and _streams(parent.parent, node):
+            continue
+        if parent.kind == "if" and _streams(parent, node):
+            continue
+        if parent.kind in ("if", "elif", "else", "except", "case", "cond"):
+            return True
+    return False
 
 
-_STREAMS = re.compile(r"\(?\s*([\w.]+\.)?stream(ing|_output)?\s*\)?")
+def _streams(branch: Node, write: Node) -> bool:
+    """Whether an `if` is about how the text of a token is written, and not about when."""
+    asked = branch.children[0].text
+    if len(branch.children) > 2:
+        return bool(_STREAMS.fullmatch(asked)) and all(
+            any(_WRITES.search(n.text) for n in part.walk() if n.kind == "call")
+            for part in branch.children[1:]
+        )
+    if _STREAMS.fullmatch(asked) or _asks_for_text(branch, write):
+        return True
+    if not _WRITES.search(write.text):
+        return False
+    return training_loops.of_one_rank(branch) or _asks_for_more(asked, write)
+
+
+_STREAMS = re.compile(r"\(?\s*([\w.]+\.)?stream(ing|_\w+)?\s*\)?")
+_WRITES = re.compile(r"end\s*=|\.write\(")
 _TEXT = re.compile(r"(?:[\"'][^\"']*[\"']\s+not\s+in\s+)?(\w+)(?:\s*!=\s*(?:\"\"|''))?")
 
 
 def _asks_for_text(branch: Node, write: Node) -> bool:
     """Whether a branch is taken where there is a text, which a call that streams then writes."""
     asked = _TEXT.fullmatch(branch.children[0].text.strip("() "))
-    streams = re.search(r"end\s*=|\.write\(", write.text)
-    return bool(asked and streams) and any(
+    return bool(asked and _WRITES.search(write.text)) and any(
         n.kind == "name" and n.text == asked[1] for n in write.walk() if asked
     )
+
+
+def _asks_for_more(asked: str, write: Node) -> bool:
+    """Whether a condition asks if a text has grown by what the call then writes of it."""
+    grown = re.fullmatch(r"\(?\s*(\w+)\s*[><]=?\s*(\w+)\s*\)?", asked)
+    bounds = (
+        rf"\[\s*({grown[1]}\s*:\s*{grown[2]}|{grown[2]}\s*:\s*{grown[1]}?)\s*\]" if grown else ""
+    )
+    return bool(bounds and re.search(bounds, write.text))

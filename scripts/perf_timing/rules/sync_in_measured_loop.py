@@ -83,6 +83,7 @@ from perf_timing.lint.scopes import (
     last_segment,
     loops_around,
     positional,
+    target_key,
 )
 
 CODE = "TIM201"
@@ -447,7 +448,7 @@ def _per_sample(source: SourceFile, region: Region) -> Iterator[Step]:
     ]
     if not waits or not samples.is_benchmark(source, region):
         return
-    if not (_one_operator(region) or _hands_over(region)):
+    if not (_one_operator(source, region) or _hands_over(region)):
         return
     if any(_before_work(region)):
         return  # that wait is the one to report
@@ -481,8 +482,24 @@ def _averaged(source: SourceFile, region: Region, shown: bool) -> bool:
     applied: set[str] = set()
     for name in samples.fate(source, region).lists:
         applied |= samples.reducers(source, name, scope)
+    if source.language == "python" and "raw" in applied:
+        applied = (applied - {"raw"}) | _applied_by_callers(source, scope)
     means = any(samples.MEAN.search(name) for name in applied)
     return means and not any(_ONE_BY_ONE.search(name) for name in applied)
+
+
+def _applied_by_callers(source: SourceFile, scope: Scope) -> set[str]:
+    """What the callers apply to the samples that a function returns; "raw" where one does not."""
+    found: set[str] = set()
+    for site in source.scopes.call_sites(scope):
+        statement = source.statement(site)
+        if statement.kind != "assign":
+            return {"raw"}
+        target = statement.children[0]
+        where = source.scopes.scope_of(site)
+        for part in target.children if target.kind == "tuple" else [target]:
+            found |= samples.reducers(source, target_key(part), where)
+    return found or {"raw"}
 
 
 _ONE_BY_ONE = re.compile(r"sort|median|percentile|quantile|indexed|slice|nsmallest|raw")
@@ -530,17 +547,46 @@ def _hands_over(region: Region) -> bool:
     )
 
 
-def _one_operator(region: Region) -> bool:
+def _one_operator(source: SourceFile, region: Region) -> bool:
     """Whether one call that is not a whole model is all that the region executes."""
     work = [s for s in region.steps if s.works or r.OPAQUE in s.roles]
     sites = {id(s.site): s.site for s in work if r.ARITHMETIC not in s.roles or len(work) == 1}
-    if len(sites) != 1 or r.OPAQUE in work[0].roles or region.inner_loops(work[0].site):
+    if len(sites) != 1 or region.inner_loops(work[0].site):
         return False
     (site,) = sites.values()
-    if site.kind != "call":
-        return True
-    return not re.search(
-        r"(^|[._])(\w*model\w*|\w*net|network|engine|pipe\w*|module|forward|generate"
-        r"|\w*encoder|\w*decoder|\w*layer|step)$",
-        callee_text(site),
-    )
+    if r.OPAQUE in work[0].roles and not _is_given_operators(source, region, site):
+        return False
+    inside = [s.node for s in work] if source.language == "python" else []
+    called = [callee_text(node) for node in (site, *inside) if node.kind == "call"]
+    return not any(_WHOLE.search(name) for name in called)
+
+
+# What is called that executes more than one operator.
+_WHOLE = re.compile(
+    r"(^|[._])(\w*model\w*|\w*net|network|engine|pipe\w*|module|forward|generate"
+    r"|\w*encoder|\w*decoder|\w*layer|step)$"
+)
+# The same, anywhere in the text of what is handed to a function that measures it.
+_SPEAKS_OF_WHOLE = re.compile(
+    r"model|net(?![a-z])|network|engine|pipe|module|generat|encode|decode|layer|step|train|infer"
+    r"|predict|sampl|backward|request|graph|replay|epoch|barrier|reduce|gather|scatter|broadcast",
+    re.IGNORECASE,
+)
+
+
+def _is_given_operators(source: SourceFile, region: Region, site: Node) -> bool:
+    """Whether all that a measuring function is given to run, in a file of Python, are operators.
+
+    By the names at its calls and what the functions there do: none is a model or a communication.
+    """
+    if source.language != "python" or region.kind != "event" or site.kind != "call":
+        return False
+    scope = region.scope
+    if callee_text(site) not in scope.parameters:
+        return False
+    values = source.flow.passed(scope, callee_text(site))
+    told = [
+        *(v.node.text if isinstance(v, Scope) else v.text for v in values),
+        *(f.node.text for f in source.flow.handed_in(site, scope)),
+    ]
+    return bool(told) and not any(_SPEAKS_OF_WHOLE.search(text) for text in told)
