@@ -273,7 +273,7 @@ void stages() {{
     ("work", "holds"),
     [
         ("scale<<<1, 256>>>(x)", "launch time, and the figure that ends on line 6 holds it"),
-        ("sort_all(d_x, n)", "leaves out what is left of it then, and the figure that ends on"),
+        ("sort_forward(d_x, n)", "leaves out what is left of it then, and the figure that ends on"),
         ("reduce_and_scale(x)", "leaves out what is left of it then, and the figure that ends"),
     ],
     ids=["a launch", "a function of another file", "a helper that waits and launches"],

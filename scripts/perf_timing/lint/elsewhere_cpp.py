@@ -37,7 +37,7 @@ _STRIPPED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\
 _EVENTS = re.compile(
     r"(?P<wait>\b\w*(?:Device|Stream|Event|Thread|Ctx)_?Synchronize\b|\bclFinish\b"
     r"|\b(?:cuda|hip)Memcpy(?:ToSymbol|FromSymbol|2D|3D)?\s*\((?![^;]*DeviceToDevice)"
-    r"|\b(?:cuda|hip)Free\s*\("
+    r"|\b(?:cuda|hip)Free\s*\(|\b(?:cu|hip)blasDestroy\w*\s*\("
     r"|(?:\.|->)(?:wait|wait_and_throw|synchronize)\s*\(\s*\)|\bfence\s*\(|\.item\s*[<(])"
     r"|(?P<work><<<|\b(?:hip|cuda|cu)?LaunchKernel(?:GGL)?\b"
     r"|\b(?:cuda|hip)\w*(?:Memset|Async|GraphLaunch)\w*\s*\("

@@ -142,7 +142,7 @@ class SourceFile:
             return False
         name = callee_text(step.node)
         if self.language == "cuda":
-            return self._leaves(step.node) in (elsewhere_cpp.WAITS, elsewhere_cpp.HOST)
+            return self.leaves_device(step.node) in (elsewhere_cpp.WAITS, elsewhere_cpp.HOST)
         if name.partition(".")[0] not in self.scopes.imports:
             return False
         return elsewhere.waits(self.unit.path, self.scopes.resolve(name))
@@ -158,7 +158,7 @@ class SourceFile:
     def _files_beside(self) -> elsewhere_cpp.Files:
         return elsewhere_cpp.files_of(self.unit.path, self.tree.text)
 
-    def _leaves(self, call: Node) -> str:
+    def leaves_device(self, call: Node) -> str:
         """How a function of another file that C++ calls leaves the device."""
         name = re.sub(r"\s*<.*", "", callee_text(call), flags=re.DOTALL)
         if not re.fullmatch(r"(\w+::)*\w+", name) or self._is_known(name):
@@ -177,7 +177,7 @@ class SourceFile:
             return False
         called = re.fullmatch(r"(\w+)\s*(?:\.|->)\s*(\w+)", callee_text(reading))
         if called is None:
-            return self._leaves(reading) == elsewhere_cpp.WAITS
+            return self.leaves_device(reading) == elsewhere_cpp.WAITS
         declared = rf"\b(\w+)(?:<[^<>;]*>)?[\s*&]+{called[1]}\b\s*[;({{=,)]"
         kinds = set(re.findall(declared, self.tree.text)) - self.scopes.classes.keys()
         return len(kinds) == 1 and elsewhere_cpp.stopwatch_waits(
@@ -201,7 +201,7 @@ class SourceFile:
         ]  # fmt: skip
         if self.language == "cuda":
             others = [node for node in later if node is not left.site]
-            return any(self._leaves(node) == elsewhere_cpp.WAITS for node in others) or bool(
+            return any(self.leaves_device(node) == elsewhere_cpp.WAITS for node in others) or bool(
                 elsewhere_cpp.waiting_macros(
                     self.unit.path,
                     self.tree.text,

@@ -910,6 +910,11 @@ class Roles:
             k for c in node.children if c.kind == "args" for k in c.children if k.kind == "keyword"
         ]
 
+    def receiver(self, call: Node, scope: Scope) -> str:
+        """Where the object lives whose method a call of Python is, or that is called."""
+        full = self.scopes.resolve(callee_text(call))
+        return self._callee_device(call, call.children[0], full, scope)
+
     def _callee_device(self, node: Node, function: Node, full: str, scope: Scope) -> str:
         if function.kind == "attribute":
             return self.devices.of(function.children[0], scope)
@@ -998,7 +1003,7 @@ class Roles:
         callee = callee_text(node)
         short = last_segment(callee)
         if self._cpp_clock(callee, short, node):
-            return {CLOCK}
+            return {CLOCK, WAIT} if self._is_rocm_client_clock(short) else {CLOCK}
         vendor = words.CPP_VENDOR.sub("", short)
         is_vendor = vendor != short
         if is_vendor:
@@ -1056,6 +1061,10 @@ class Roles:
 
     def _library(self, node: Node, callee: str, short: str) -> set[str] | None:
         """What a call of a library of CUDA or HIP does; None for what is none of them."""
+        if words.CPP_LIBRARY_WAITS.match(short):
+            return {WAIT}
+        if words.CPP_LIBRARY_ON_HOST.match(short):
+            return {BLOCKING, COPY}
         if words.CPP_LIBRARY_VALUE.match(short):
             stays = "POINTER_MODE_DEVICE" in self.scopes.tree.text
             return {WORK} if stays else {BLOCKING}
@@ -1131,6 +1140,25 @@ class Roles:
             if "MallocManaged" in callee_text(call) and positional(call)
         )
 
+    def _is_rocm_client_clock(self, short: str) -> bool:
+        """Whether get_time_us() is that of the clients of ROCm's libraries, which waits first."""
+        return bool(re.fullmatch(r"get_time_(us|ms)", short)) and bool(
+            re.search(r"\b(roc|hip)(sparse|solver|blas|fft|rand)_", self.scopes.tree.text)
+        )
+
+    def _into_pageable(self, copy: Node) -> bool:
+        """Whether an asynchronous copy goes to memory of malloc, new, a vector or an array."""
+        given = positional(copy)
+        return bool(given) and base_name(given[0].text) in self._pageable
+
+    @cached_property
+    def _pageable(self) -> frozenset[str]:
+        """Variables of a C++ file that hold memory of the host which nothing pins."""
+        text = self.scopes.tree.text
+        found = {first or second for first, second in words.CPP_PAGEABLE.findall(text)}
+        pins = (c for c in self.scopes.calls if words.CPP_PINS.search(callee_text(c)))
+        return frozenset(found - {base_name(arg.text) for c in pins for arg in positional(c)[:1]})
+
     @cached_property
     def device_pointers(self) -> frozenset[str]:
         """Variables of a C++ file that hold device memory: allocated as such, or named d_x."""
@@ -1188,7 +1216,7 @@ class Roles:
         if any(_A_TIMER.search(base_name(text)) for text in given):
             return set()  # it takes the time by itself, with its waits
         names = {base_name(text) for text in given if not words.CPP_ABOUT.search(text)}
-        if not names & self.device_pointers and not self._launches(callee):
+        if not names & self.device_pointers and not self.launches_by_name(callee):
             return set()
         # A value that comes back has been computed.
         used = node.parent is not None and node.parent.kind in (
@@ -1200,7 +1228,7 @@ class Roles:
         )
         return {BLOCKING} if used else {WORK, LIKELY}
 
-    def _launches(self, callee: str) -> bool:
+    def launches_by_name(self, callee: str) -> bool:
         """Whether a function that the file does not show is one that launches, by its name."""
         return (
             callee not in self.scopes.functions
@@ -1240,6 +1268,8 @@ class Roles:
                 return {WORK, COPY}
             return {BLOCKING, COPY}
         if vendor in words.CPP_ASYNC:
+            if "DeviceToHost" in node.text and self._into_pageable(node):
+                return {BLOCKING, COPY}  # it returns when the copy is done
             roles = {WORK}
             if "Memcpy" in vendor or vendor == "MemPrefetchAsync":
                 roles.add(COPY)

@@ -152,6 +152,12 @@ CLONES = frozenset({"clone", "deepcopy", "empty_like", "zeros_like", "ones_like"
                     "new_tensor", "pin_memory", "device_array", "device_array_like"})  # fmt: skip
 
 # Names that compute on whatever device their operands are.
+# Modules whose functions queue work and return.
+ARRAY_MODULES = (
+    "torch.", "cupy.", "jax.", "mlx.", "triton.", "F.", "jnp.", "cp.", "nn.", "numba.",
+    "flash_attn", "cutlass.", "cute.", "xformers.", "apex.", "transformer_engine", "te.",
+    "cuvs.", "pylibraft.", "cuml.",
+)  # fmt: skip
 MODEL = re.compile(
     r"(^|\.)_?(\w*model\w*|\w*net|network|nn_module|module|unet\w*|vae|\w*encoder\w*|\w*decoder\w*"
     r"|\w*transformer|llm|policy|actor|critic|generator|discriminator|backbone|detector"
@@ -419,6 +425,17 @@ CPP_LIBRARY_WORK = re.compile(
 CPP_LIBRARY_VALUE = re.compile(
     r"^(cublas|hipblas)(I?[SDCZ]+|Dot\w*|Nrm2)(dot[uc]?|nrm2|asum|amax|amin|Ex)(_v2|_64)*$"
 )
+# To destroy a handle of cuBLAS waits for the device.
+CPP_LIBRARY_WAITS = re.compile(r"^(cu|hip)blasDestroy(_v2)?$")
+# cuBLASXt takes matrices of the host and returns when the result is there.
+CPP_LIBRARY_ON_HOST = re.compile(r"^cublasXt[SDCZ]\w*(gemm|symm|syrk|herk|trsm|trmm|spmm)\w*$")
+# Variables that are assigned, or declared as, memory of the host that is not pinned.
+CPP_PAGEABLE = re.compile(
+    r"\b(\w+)\s*=\s*(?:\([^()]*\)|(?:static|reinterpret)_cast<[^<>]*>\s*\()?\s*"
+    r"(?:(?:std::)?[mc]alloc\s*\(|new\s+[\w:]+\s*\[)"
+    r"|\bstd::vector\s*<[^;{}()]*>[\s&]+(\w+)"
+)
+CPP_PINS = re.compile(r"(HostAlloc|MallocHost|HostMalloc|HostRegister|MallocManaged)$")
 # Copies between host and device, which are done when the call returns.
 CPP_LIBRARY_COPY = re.compile(r"^(cu|hip)blas(Set|Get)(Vector|Matrix)(?!\w*Async)")
 CPP_LIBRARY_COPY_ASYNC = re.compile(r"^(cu|hip)blas(Set|Get)(Vector|Matrix)\w*Async$")

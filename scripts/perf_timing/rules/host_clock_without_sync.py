@@ -22,6 +22,10 @@ a whole, which is right on the mean. Some calls are taken to wait by themselves:
 and its like, functions of cuVS, pylibraft and cuML without `resources` or `handle`, calls of
 torch.distributed.rpc (which bring tensors of the host unless the file maps devices), objects whose
 class is named after another process, and what is given a callback of the file that reads or draws.
+So does an asynchronous copy from the device to memory of malloc, new or a vector. Not reported is
+work that only its operands tell: a method of an object of another file that is given tensors
+(`engine.store(x)`), a sampler or generator that is imported, a C++ function that no file on disk
+shows, a functor, and a collective over what was read before.
 Files of TensorFlow, Keras, MXNet, Paddle and tinygrad are not judged. A file that makes or loads a
 torch model and moves nothing computes on the host. Not reported are figures in whole seconds,
 bounds that a test asserts, callables handed in where nothing says that measuring is the purpose,
@@ -74,14 +78,21 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import purpose, repairs, samples
+from perf_timing.lint import hearsay, purpose, repairs, samples
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step, exclusive
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, loops_around, squeeze, target_key
+from perf_timing.lint.scopes import (
+    callee_text,
+    last_segment,
+    loops_around,
+    positional,
+    squeeze,
+    target_key,
+)
 
 CODE = "TIM101"
 LABEL = "NOSYNC"
@@ -147,6 +158,8 @@ def check(source: SourceFile) -> Iterator[Report]:
         if _wait_is_added(source, region) or _is_whole(source, region, left):
             continue
         if _is_interim(source, region) or samples.is_bounded(source, region):
+            continue
+        if hearsay.is_hearsay(source, left) or hearsay.is_small_exchange(region, left):
             continue
         if source.ends_elsewhere(left) or source.waits_elsewhere(region, left):
             continue
@@ -240,6 +253,8 @@ def _only_steps(region: Region) -> bool:
 
 def _opaque(source: SourceFile, region: Region) -> Step | None:
     """A callable from outside the file, timed in a file about a device, with no wait after it."""
+    if source.language == "cuda" and not _is_given_launch(source, region):
+        return None  # a functor of C++ may well end in a wait
     found = None
     for step in [*region.steps, *source.regions.tail(region)]:
         if r.OPAQUE in step.roles:
@@ -256,6 +271,18 @@ def _opaque(source: SourceFile, region: Region) -> Step | None:
     if any(re.search(r"sync|wait|block", text, re.IGNORECASE) for text in notes):
         return None  # a comment says that what is called waits
     return found
+
+
+def _is_given_launch(source: SourceFile, region: Region) -> bool:
+    """Whether a caller in the file passes a launch, and no wait with it, to what is measured."""
+    name = region.scope.name
+    given = (
+        argument.text
+        for call in source.scopes.calls
+        if name and last_segment(callee_text(call)) == name
+        for argument in positional(call)
+    )
+    return any("<<<" in text and "ynchronize" not in text for text in given)
 
 
 def _is_whole(source: SourceFile, region: Region, left: Step) -> bool:

@@ -51,7 +51,7 @@ print((time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import repairs, samples
+from perf_timing.lint import hearsay, repairs, samples
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
@@ -107,7 +107,9 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if left is not None and _meets_first(source, region, left):
             continue
-        if left is None or source.ends_elsewhere(left) or source.stopwatch_waits(start):
+        if left is None or (source.language == "python" and hearsay.is_hearsay(source, left)):
+            continue
+        if source.ends_elsewhere(left) or source.stopwatch_waits(start):
             continue
         if _is_small_beside(source, region, left):
             continue
