@@ -166,6 +166,15 @@ def _last_given(values: list[Node], use: Node) -> list[Node]:
     return [value for value in values if value.start >= choice.start]
 
 
+_STREAM = re.compile(r"(std::)?(cout|cerr|clog)\s*<<")
+
+
+def _streams_out(node: Node) -> bool:
+    """Whether a statement of C++ writes to a stream of the terminal: std::cout << "done"."""
+    inside = node.parent is not None and node.parent.kind in ("binary", "args")
+    return not inside and _STREAM.match(node.text) is not None
+
+
 def _for_cpu(node: Node, callee: str) -> bool:
     """Whether a call is one of an object that works on the host, or an argument of such a call."""
     if not node.tree.names_cpu:
@@ -998,6 +1007,8 @@ class Roles:
             return {WORK}
         if node.kind in ("assign", "declarator"):
             return {BLOCKING} if self._copies_vector(node) else set()
+        if node.kind == "binary":
+            return {IO} if _streams_out(node) else set()
         if node.kind != "call":
             return set()
         callee = callee_text(node)

@@ -1355,6 +1355,14 @@ _ENTERS_RESULT = re.compile(
 )
 
 
+def enters_result(source: SourceFile, region: Region) -> bool:
+    """Whether C++ code enters the time, or what it computes from it, among its results."""
+    return source.language == "cuda" and any(
+        _ENTERS_RESULT.match(last_segment(callee_text(call)))
+        for call in fate(source, region).passed
+    )
+
+
 @remembered
 def is_benchmark(source: SourceFile, region: Region) -> bool:
     """Whether a region measures for the sake of the figure: not a timer inside a product's code."""
@@ -1371,10 +1379,7 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
     scopes = [s for s in region.scope.enclosing() if s.node.kind == "function"]
     if not scopes:
         return True
-    if source.language == "cuda" and any(
-        _ENTERS_RESULT.match(last_segment(callee_text(call)))
-        for call in fate(source, region).passed
-    ):
+    if enters_result(source, region):
         return True
     if (
         source.language == "cuda"
@@ -1522,7 +1527,8 @@ _BANDWIDTH = re.compile(r"(?<![a-z])[KMG]i?B(yte)?s?[ _]*(/|per)[ _]*s|bandwidth
 def is_copy_stage(source: SourceFile, region: Region) -> bool:
     """Whether a stage of a C++ program, told apart from that of its kernels, only copies.
 
-    What is to be said about such a breakdown of one run is said at the kernels.
+    What is to be said about such a breakdown of one run is said at the kernels. Where a loop takes
+    samples of those, the one time of the copy is a figure of its own.
     """
     if source.language != "cuda" or region.sample_loops or not _only_copies(region):
         return False
@@ -1533,7 +1539,9 @@ def is_copy_stage(source: SourceFile, region: Region) -> bool:
         and (region.end.end <= other.start.end or other.end.end <= region.start.end)
         and any(s.works and r.COPY not in s.roles for s in other.steps)
         for other in source.regions.all
-        if other is not region and other.kind == region.kind
+        if other is not region
+        and other.kind == region.kind
+        and not (other.kind == "event" and any(o.kind == "for" for o in other.sample_loops))
     )
 
 
@@ -1580,6 +1588,7 @@ def means_first(source: SourceFile, region: Region) -> bool:
     if _headed_warm(source, region.start):
         return True
     said = re.sub(r"torch\.compile", "", source.intent(region))
+    said = _AFTER_WARM.sub("", said)
     return bool(
         re.search(
             r"first|cold|ttft|compil(?!ed)|compiled in\b|code[ _-]?gen|startup|start_up"
@@ -1592,6 +1601,13 @@ def means_first(source: SourceFile, region: Region) -> bool:
             re.IGNORECASE,
         )
     )
+
+
+# That of a figure which was taken behind it: "post-warmup", "after warm-up".
+_AFTER_WARM = re.compile(
+    r"(?<![a-z])(post|after|past|following|excluding|excl\.?)[ _-]?(the[ _])?warm_?-?up",
+    re.IGNORECASE,
+)
 
 
 def remarks_above(source: SourceFile, region: Region) -> str:

@@ -38,6 +38,16 @@ _MAKES = re.compile(
 )
 
 
+# for (auto x : {a, b}), with the list; the colon is none of a::b.
+_RANGED = re.compile(r"for\s*\((?:[^;{]*[\s&*])?\w+\s*(?<!:):(?!:)\s*([^;]+)\)\s*$")
+_NAMED_PARTS = re.compile(r"for\s*\([^;{]*\[\s*\w+(\s*,\s*\w+)+\s*\]\s*:")
+# What a loop is called that does the same again, or goes on in time.
+_STEPS = re.compile(
+    r"iter|rep|run|trial|round|pass|sample|step|frame|epoch|time|try|attempt|test", re.IGNORECASE
+)
+_LABELLED = 2  # arguments of a line that shows one value: its format and the value
+
+
 def all_sweep(loops: Sequence[Node]) -> bool:
     """Whether there are loops, and each of them goes through configurations."""
     return bool(loops) and all(map(is_sweep, loops))
@@ -100,7 +110,9 @@ def _mentions(node: Node, names: set[str]) -> bool:
 
 def _is_cpp_sweep(loop: Node, body: Node) -> bool:
     head = loop.tree.text[loop.start : body.start]
-    ranged = re.match(r"for\s*\((?:[^;]*[\s&*])?\w+\s*:\s*([^;]+)\)\s*$", head.strip())
+    if _NAMED_PARTS.match(head):
+        return True
+    ranged = _RANGED.match(head.strip())
     if ranged is not None:
         listed = squeeze(ranged[1])
         if listed.startswith("{") or _CONFIGURATIONS.search(listed):
@@ -114,7 +126,30 @@ def _is_cpp_sweep(loop: Node, body: Node) -> bool:
     if begins is None:
         return False
     chosen = set(re.findall(rf"\b(\w+)\s*\[\s*{begins[1]}\s*\]", body.text))
-    return begins[1] in powers or any(_is_listed(name, loop) for name in sorted(chosen))
+    if begins[1] in powers or any(_is_listed(name, loop) for name in sorted(chosen)):
+        return True
+    return not _STEPS.search(begins[1] + head) and _is_shown_with(begins[1], body)
+
+
+def _is_shown_with(counter: str, body: Node) -> bool:
+    """Whether a C++ loop hands its counter to a kernel, and prints a figure of each by it.
+
+    copy<<<...>>>(x, stride); ... printf("%d, %f", stride, rate);
+    """
+    handed = any(
+        squeeze(part.text) == counter
+        for node in body.walk()
+        if node.kind == "launch"
+        for part in node.children[1:]
+    )
+    shown = (n for n in body.walk() if n.kind == "call" and callee_text(n).endswith("printf"))
+    return handed and any(
+        len(positional(call)) > _LABELLED
+        and any(squeeze(part.text) == counter for part in positional(call)[1:])
+        and any(re.search(r"%[-\d]*\.?\d*l?[fg]", part.text) for part in positional(call))
+        and not _STEPS.search(call.text)
+        for call in shown
+    )
 
 
 def _is_listed(name: str, loop: Node) -> bool:

@@ -298,7 +298,7 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     loops = [loop for loop in region.inner_loops(step.site) if loop.kind != "comp"]
     if loops:
         works = any(
-            (s.works or s.roles & {r.BLOCKING, r.OPAQUE})
+            (s.works or s.roles & {r.BLOCKING, r.OPAQUE} or (s.waits and source.language == "cuda"))
             and region.inner_loops(s.site)[:1] == loops[:1]
             for s in region.steps
         )

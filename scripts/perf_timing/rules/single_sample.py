@@ -120,7 +120,7 @@ def _is_figure(source: SourceFile, region: Region) -> bool:
         shown = {a for a in applied if _SHOWS.fullmatch(a)}
         others = {a for a in applied - shown if not _NEUTRAL.fullmatch(a)}
         return bool(region.sample_loops and shown) and not others
-    return bool(value.printed or value.returned)
+    return bool(value.printed or value.returned) or samples.enters_result(source, region)
 
 
 # What shows a list of times member by member, and what does nothing to them.
