@@ -44,6 +44,9 @@ def test_every_measurement_that_the_engine_finds_is_told_by_words() -> None:
 START = "import time\nimport torch\n\n\n"
 MEASURES = {
     "a difference of two readings": "t = time.time()\nf()\nprint(time.time() - t)\n",
+    "readings that a function hands on": (
+        "def step():\n    t0 = time.time()\n    f()\n    t1 = time.time()\n    return t0, t1\n"
+    ),
     "readings in two methods": (
         "class Timer:\n    def __enter__(self):\n        self.t0 = time.perf_counter()\n\n"
         "    def __exit__(self, *args):\n        self.s = time.perf_counter() - self.t0\n"

@@ -131,9 +131,24 @@ def stays_on_host(text: str) -> bool:
     told = _REMARKS.sub(lambda m: m["kept"] or " ", text)
     if not _BUILDS_MODEL.search(told) or _MOVES_ANYTHING.search(told):
         return False
-    if not all(is_dtype(given) or _ABOUT_HOST.match(given.strip()) for given in _TO.findall(told)):
-        return False
-    return all(_ABOUT_HOST.match(given.strip()) for given in _GIVES_DEVICE.findall(told))
+    moves = [given.strip() for given in _TO.findall(told) if not is_dtype(given)]
+    named = [given.strip() for given in _GIVES_DEVICE.findall(told)]
+    return all(_ABOUT_HOST.match(given) or _follows(given, told) for given in (*moves, *named))
+
+
+def _follows(device: str, code: str) -> bool:
+    """Whether a device is that of what the file loads: x.to(model.device), device=model.device."""
+    given = rf"^[ \t]*{re.escape(device)}\s*=(?!=)\s*(\S*)[ \t]*$"
+    holders = [_HOLDER.fullmatch(text) for text in re.findall(given, code, re.MULTILINE)]
+    holders = holders or [_HOLDER.fullmatch(device)]
+    return all(
+        holder is not None
+        and re.search(rf"^[ \t]*{holder[1]}\s*=\s*[\w.]+\.from_pretrained\(", code, re.MULTILINE)
+        for holder in holders
+    )
+
+
+_HOLDER = re.compile(r"(\w+)\.device")
 
 
 _DEFAULT_ON_DEVICE = re.compile(

@@ -16,6 +16,7 @@ devices, roles, flow and regions.
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -126,9 +127,13 @@ class SourceFile:
         """Whether what the file measures may run on a device: hooks of a framework may, too."""
         return self.evidence or any(region.hooked for region in self.regions.all)
 
-    def left_running(self, region: Region) -> Step | None:
-        """The step whose device work may still run when the region's clock is read at the end."""
-        steps = [*region.steps, *self.regions.tail(region)]
+    def left_running(self, region: Region, but: Collection[Step] = ()) -> Step | None:
+        """The step whose device work may still run when the region's clock is read at the end.
+
+        Steps of `but` are taken not to be done.
+        """
+        left_out = set(map(id, but))
+        steps = [s for s in (*region.steps, *self.regions.tail(region)) if id(s) not in left_out]
         return pending(
             s for s in steps if not exclusive(s.site, region.end) and not self.flow.captured(s)
         )

@@ -258,6 +258,7 @@ _KEEPS = {
     *("float", "int", "double", "timestamp", "count", "round"),
     *("return", "if", "else", "and", "or", "in", "not", "lambda", "yield", "await"),
 }
+_HANDS_ON = re.compile(r"\breturn\b|\.append\(")
 _Function = tuple[int, int, str]  # offset of the line, indentation and name
 _FAR = 400  # characters between the readings of a difference, at the most
 _ROUNDS = 6  # steps from a reading to the difference, as in Regions.clock_of
@@ -285,6 +286,10 @@ def _differences(text: str) -> bool:
 
 
 def _subtracts(one: int, two: int, text: str) -> bool:
+    if two - one <= _FAR and "," in text[one:two]:
+        begin = _statement_start(two, text)
+        if begin <= one and _HANDS_ON.search(text, begin, one):
+            return True  # both are given away, for somebody else to subtract
     if two - one > _FAR or "-" not in text[one:two].replace("->", "").replace("-=", ""):
         return False
     # A difference that is only compared is a time limit.

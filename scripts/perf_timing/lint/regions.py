@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ParamSpec, TypeVar, cast
 
+from perf_timing.lint import readings
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.facts import Node
@@ -493,7 +494,7 @@ class Regions:
     @cached_property
     def deltas(self) -> list[tuple[Node, Node, Node, Scope]]:
         """(difference, start reading, end reading, scope) of each difference of clock values."""
-        found = []
+        found: list[tuple[Node, Node, Node, Scope]] = []
         for scope in self.scopes.all:
             if scope.is_kernel:
                 continue
@@ -502,6 +503,7 @@ class Regions:
                     end = self.clock_of(node.children[0], scope)
                     start = self.clock_of(node.children[1], scope) if end is not None else None
                     if start is not None and end is not None and not self._is_deadline(node):
+                        found += readings.before_branch(self, (node, start, end, scope))
                         found.append((node, start, end, scope))
                 elif node.kind == "call" and (pair := self._handed_readings(node, scope)):
                     found.append((node, *pair, scope))
@@ -579,6 +581,8 @@ class Regions:
                 yield from self._same_scope(delta, start, end, where_end)
             else:
                 yield from self._timer(delta, start, end, where_start, where_end)
+        for value, start, end, scope in readings.handed_on(self):
+            yield Region("clock", scope, start, end, end, value, ((start.end, end.end),))
         yield from self._stopwatches()
 
     def _is_carried(self, delta: Node, start: Node, end: Node) -> bool:

@@ -123,6 +123,11 @@ _DECIDES_ALL = re.compile(
 _SUMMARIES = frozenset({"add_scalar", "add_scalars", "add_histogram", "add_image", "add_images"})
 
 
+# What is written to a file as a picture, a film or a sound has come to the host.
+_WRITES_MEDIA = re.compile(
+    r"^(save|write|export|dump)_(\w+_)?(video|image|img|audio|wav|gif|png|mp4|mesh|grid|frame)s?"
+    r"(_(grid|to_\w+))?$"
+)
 # A slice of an array of several dimensions.
 _SLICED = re.compile(r"\[[^\[\]]*:[^\[\]]*,|\[[^\[\]]*,[^\[\]]*:")
 # What a call is asked for to be given an array of the host.
@@ -394,7 +399,20 @@ class Roles:
             return {READ}
         if short == "sleep":
             return {SLEEP}
+        if positional(node) and _WRITES_MEDIA.search(short):
+            return {READ, JOIN}
+        if short in ("add", "add_batch", "compute") and self._is_metric(callee, scope):
+            return {READ, JOIN}
         return set()
+
+    def _is_metric(self, callee: str, scope: Scope) -> bool:
+        """Whether a method is that of a metric of the evaluate library, which computes on the host.
+
+        It takes tensors of the device and fetches what is in them.
+        """
+        pairs = self.scopes.assignments(callee.rpartition(".")[0], scope)
+        made = (self.scopes.resolve(callee_text(v)) for _, v in pairs if v.kind == "call")
+        return any(full in ("evaluate.load", "datasets.load_metric") for full in made)
 
     @cached_property
     def _is_taichi(self) -> bool:

@@ -1208,7 +1208,7 @@ def rare(node: Node, outside: Node, passing: Callable[[Node], bool] = lambda bra
                 r"|is not None|rank|master"
                 r"|main_process|is_log|should|(^|[_.\s])every_",
                 text,
-            ) or (text.isidentifier() and _every_nth(text, parent)):
+            ) or (text.isidentifier() and every_nth(text, parent)):
                 return True
         if (
             parent.kind == "else"
@@ -1219,7 +1219,7 @@ def rare(node: Node, outside: Node, passing: Callable[[Node], bool] = lambda bra
     return False
 
 
-def _every_nth(name: str, branch: Node) -> bool:
+def every_nth(name: str, branch: Node) -> bool:
     """Whether a condition's name is assigned a remainder before: report = step % 100 == 0."""
     before = branch.tree.text[max(0, branch.start - 4000) : branch.start]
     return re.search(rf"\b{name}\s*=[^=\n]*%", before) is not None
@@ -1517,6 +1517,24 @@ def never_used(source: SourceFile, region: Region) -> bool:
     shown = value.printed or value.returned or value.passed or value.lists or value.sums
     later = [u for u in source.uses(name, region.scope) if u.start > region.delta.end]
     return bool(name and declared and not later and not shown)
+
+
+def hands_back_result(source: SourceFile, region: Region) -> bool:
+    """Whether a Python function runs what it is given for its result, and tells the time beside it.
+
+    result = closure(); ...; return result, elapsed: how often it is called, and what becomes of the
+    times, is for the callers to know. Those of the file are looked at instead.
+    """
+    steps = works(region)
+    sites = source.scopes.call_sites(region.scope)
+    if source.language != "python" or sites or not all(r.OPAQUE in s.roles for s in steps):
+        return False
+    calls = [s.site for s in steps if callee_text(s.site) in region.scope.parameters]
+    kept = {
+        target_key(c.parent.children[0]) for c in calls if c.parent and c.parent.kind == "assign"
+    }
+    returned = [n for node in fate(source, region).returned for n in node.walk()]
+    return bool(kept) and len(calls) == len(steps) and bool(kept & {n.text for n in returned})
 
 
 # A copy of which the rate is told is measured for its own sake.

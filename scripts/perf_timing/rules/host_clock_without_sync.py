@@ -204,12 +204,40 @@ def _left(source: SourceFile, region: Region) -> Step | None:
             or _FOREIGN_HOOKS.search(source.tree.text)
         )
         return None if waits else Step(region.start, region.start, frozenset(), 0)
-    left = source.left_running(region)
+    left = source.left_running(region) or _awaited_at_times(source, region)
     if left is not None and (_appends(region, left) or _only_steps(region)):
         return None
     if left is None:
         left = _opaque(source, region)
     return left
+
+
+def _awaited_at_times(source: SourceFile, region: Region) -> Step | None:
+    """The work of a Python iteration for which only every n-th one waits before the clock is read.
+
+    if step % 500 == 0: validate(); the times of the others are without it. Where the time is told
+    in just the iterations that wait, the others are not missed.
+    """
+    if source.language != "python" or not region.is_plain or not region.sample_loops:
+        return None
+    seldom = {id(s): set(_tests(s.site, region)) for s in region.steps}
+    asked = {test for s in region.steps if s.waits for test in seldom[id(s)]}
+    told = {test for n in samples.fate(source, region).printed for test in _tests(n, region)}
+    if not asked or asked & told:
+        return None
+    left = source.left_running(region, [s for s in region.steps if seldom[id(s)]])
+    return left if left is not None and not region.inner_loops(left.site) else None
+
+
+def _tests(site: Node, region: Region) -> Iterator[str]:
+    """The conditions around a place, in the loop of a region, that hold in every n-th iteration."""
+    for parent in site.ancestors():
+        ends = (region.start.start, region.end.start)
+        if parent is region.sample_loops[0] or any(parent.start < e < parent.end for e in ends):
+            return
+        test = squeeze(parent.children[0].text) if parent.kind == "if" else ""
+        if "%" in test or (test.isidentifier() and samples.every_nth(test, parent)):
+            yield test
 
 
 def _appends(region: Region, left: Step) -> bool:

@@ -252,6 +252,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.is_training(region) and not samples.repeats_a_pass(region):
         return False
+    if samples.hands_back_result(source, region):
+        return False
     if samples.unused(source, region.scope) or samples.never_used(source, region):
         return False
     if (

@@ -71,7 +71,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from perf_timing.lint import repetitions, samples, sweeps
+from perf_timing.lint import purpose, repetitions, samples, sweeps
 from perf_timing.lint import roles as r
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
@@ -199,6 +199,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if samples.is_training(region) and not samples.repeats_a_pass(region):
         return False
+    if samples.hands_back_result(source, region):
+        return False
     if samples.unused(source, region.scope) or samples.kept_running(source, region):
         return False
     if all(r.REPLAY in s.roles for s in steps) and _unrolled(source):
@@ -224,6 +226,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
     if samples.is_shown_once(region):
         return False
     told = _is_compared(source, region) or bool(region.sample_loops)
+    told = told or _is_side_by_side(source, region)
     if samples.is_long(source, region) and not told:
         return False
     return not _repeated(source, region.scope, 0)
@@ -274,7 +277,35 @@ def _checks_results(source: SourceFile, region: Region) -> bool:
     ]
     compared = [n for n in functions[-1].nodes if n.kind == "binary" and _is_quotient(n)]
     used = {n.text for a in [*asserts, *compared] for n in a.walk() if n.kind == "name"}
-    return bool(asserts) and not used & times
+    return bool(asserts) and not used & times and not _is_side_by_side(source, region)
+
+
+def _is_side_by_side(source: SourceFile, region: Region) -> bool:
+    """Whether the function tells several times in the same words, one for each way of doing it.
+
+    What is measured starts when the device has nothing else to do: it is no remark on the way.
+    """
+    return any(
+        other is not region
+        and other.scope is region.scope
+        and _words(source, other) & _words(source, region)
+        and all(_starts_idle(source, g) for g in (region, other))
+        for other in source.regions.all
+    )
+
+
+def _words(source: SourceFile, region: Region) -> set[str]:
+    """The literal texts that the time of a region is printed with."""
+    printed = samples.fate(source, region).printed
+    return {
+        re.sub(r"\{[^}]*\}", "", n.text) for p in printed for n in p.walk() if n.kind == "string"
+    }
+
+
+def _starts_idle(source: SourceFile, region: Region) -> bool:
+    """Whether the last that happens before a region is a wait for the device."""
+    before = source.flow.between(region.scope, -1, region.start.start)
+    return bool(before) and r.WAIT in before[-1].roles
 
 
 def _is_quotient(node: Node) -> bool:
@@ -295,11 +326,24 @@ def _repeats(source: SourceFile, region: Region, step: Step) -> bool:
             continue
         if repetitions.goes_through_parts(source, region, loop, _launched_at(step)):
             continue
+        if _decodes(loop) and purpose.is_named_so(source, region.start):
+            continue
         header = repetitions.header_of(loop)
         pieces = re.search(r"\+=\s*(?!1\b)\w|=\s*(\w+)\s*\+\s*(?!1\b)\w+\s*\)", header)
         if loop.kind != "for" or pieces is None:
             return True
     return False
+
+
+def _decodes(loop: Node) -> bool:
+    """Whether a loop of Python makes one text, token by token: each pass goes on from the last.
+
+    Where measuring is what the code is for, that is one sample; elsewhere it answers somebody.
+    """
+    return loop.tree.language == "python" and bool(_TOKENS.search(loop.text))
+
+
+_TOKENS = re.compile(r"\bpast_key_values?\s*=|\b(eos|eot|stop)_(token|tok|id|token_id)\b")
 
 
 def _launched_at(step: Step) -> Node:

@@ -11,8 +11,9 @@ is too long, and it depends on what ran before.
 
 ## Known problems
 Readings that end one stretch and start the next are reported once, by host-clock-without-sync. Work
-that was queued in another file or before the function was called is not seen. Other work is not
-reported before one answer of a whole model, beside which it is small.
+that was queued in another file is not seen, nor what was queued before the function was called,
+unless every caller in a Python file leaves work running. Other work is not reported before one
+answer of a whole model, beside which it is small.
 
 ## Example
 ```python
@@ -58,7 +59,14 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step, exclusive, pending
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, loop_body, positional, squeeze
+from perf_timing.lint.scopes import (
+    Scope,
+    callee_text,
+    loop_body,
+    loops_around,
+    positional,
+    squeeze,
+)
 
 CODE = "TIM102"
 LABEL = "NOSYNC-START"
@@ -88,38 +96,45 @@ def check(source: SourceFile) -> Iterator[Report]:
         yield Report(region.start, message, related=related, anywhere=True)
     for region in regions:
         start = region.start
-        if (
-            id(start) in seen
-            or id(start) in ends
-            or region.carried
-            or region.hooked
-            or region.timer
-        ):
+        if {id(start)} & (seen | ends) or not _applies(source, region):
             continue
-        if not source.works(region) or _coarse(region) or samples.is_program(source, region):
-            continue
-        if source.means_host_time(region) and not any(r.WAIT in s.roles for s in region.steps):
-            continue
-        if source.flow.host_only(start, region.scope) or start.kind == "item":
-            continue
-        left = _left_before(source, region)
-        if left is not None and _outlasted(source, region, left):
-            continue
-        if left is not None and _meets_first(source, region, left):
-            continue
+        left = _left(source, region)
         if left is None or (source.language == "python" and hearsay.is_hearsay(source, left)):
             continue
         if source.ends_elsewhere(left) or source.stopwatch_waits(start):
-            continue
-        if _is_small_beside(source, region, left):
-            continue
-        if source.language == "cuda" and source.waits_between(region, left, start):
             continue
         seen.add(id(start))
         message = MESSAGE.format(clock=callee_text(start), start=start.line, work=left.site.line)
         related = ((left.site, "work queued here"),)
         fixes = repairs.wait_before(source, region, start)
         yield Report(start, message, related=related, fixes=fixes)
+
+
+def _applies(source: SourceFile, region: Region) -> bool:
+    """Whether a region is a measurement of device work, which something can run into."""
+    start = region.start
+    if region.carried or region.hooked or start.kind == "item":
+        return False
+    if region.timer is not None and source.language == "cuda":
+        return False
+    if not source.works(region) or _coarse(region) or samples.is_program(source, region):
+        return False
+    if source.means_host_time(region) and not any(r.WAIT in s.roles for s in region.steps):
+        return False
+    return not source.flow.host_only(start, region.scope)
+
+
+def _left(source: SourceFile, region: Region) -> Step | None:
+    """The work that runs into a region, where that matters."""
+    if region.timer is not None:
+        return _left_by_user(source, region)
+    left = _left_before(source, region) or _left_by_callers(source, region)
+    if left is None or _outlasted(source, region, left) or _meets_first(source, region, left):
+        return None
+    if _is_small_beside(source, region, left):
+        return None
+    waits = source.language == "cuda" and source.waits_between(region, left, region.start)
+    return None if waits else left
 
 
 def _is_small_beside(source: SourceFile, region: Region, left: Step) -> bool:
@@ -220,29 +235,77 @@ def _coarse(region: Region) -> bool:
 
 
 def _left_before(source: SourceFile, region: Region) -> Step | None:
-    """The work that may still run when the region starts."""
+    """The work of the function that may still run when the region starts."""
+    return _pending_at(source, region, region.start, region.scope)
+
+
+def _left_by_user(source: SourceFile, region: Region) -> Step | None:
+    """The work that may still run when Python code enters a context that takes the time."""
+    opening = source.scopes.scope_of(region.start)
+    head = [s for s in source.flow.steps(opening) if s.position < region.start.start]
+    used = next(
+        (
+            node
+            for node in region.scope.nodes
+            if node.kind == "with" and node.children[-1].start == region.spans[0][0]
+        ),
+        None,
+    )
+    if used is None or any(s.waits for s in head):
+        return None
+    return _pending_at(source, region, used, region.scope)
+
+
+def _left_by_callers(source: SourceFile, region: Region) -> Step | None:
+    """The work that every caller in a Python file leaves running for a function that measures.
+
+    Asked where the function itself does nothing on the device before.
+    """
+    scope = region.scope
+    sites = source.scopes.call_sites(scope) if source.language == "python" else []
+    before = source.flow.between(scope, -1, region.start.start)
+    if any(s.waits or s.works or s.roles & {r.OPAQUE, r.BLOCKING, r.COPY} for s in before):
+        return None
+    if scope.node.kind != "function" or scope.class_name or region.sample_loops:
+        return None
+    found = [_pending_at(source, region, site, source.scopes.scope_of(site)) for site in sites]
+    return found[0] if found and all(left is not None for left in found) else None
+
+
+def _pending_at(source: SourceFile, region: Region, place: Node, scope: Scope) -> Step | None:
+    """The work that may still run at a place of a function from which a region starts."""
     steps = [
         s
-        for s in source.flow.steps(region.scope)
+        for s in source.flow.steps(scope)
         if (r.ARITHMETIC not in s.roles or s.waits)
-        and not exclusive(s.site, region.start)
+        and not exclusive(s.site, place)
         and not source.flow.captured(s)
     ]
-    start = region.start.end
-    before = [s for s in steps if s.position <= start and not _leaves(s.site, region.start)]
+    start = place.end if place is region.start else place.start
+    before = [s for s in steps if s.position <= start and not _leaves(s.site, place)]
     for index in reversed(range(len(before))):
         if samples.compiles(before[index]):
             before = before[index + 1 :]  # it takes seconds: what was queued before it is done
             break
-    for loop in region.sample_loops[:1]:
+    loops = region.sample_loops if place is region.start else loops_around(place)
+    for loop in loops[:1]:
         body = loop_body(loop)
         if body is not None:
             tail = [s for s in steps if start < s.position <= body.end]
             head = [s for s in before if s.position > body.start]
             around = pending([*tail, *head])
-            # What the region itself leaves running is the fault of its end, not of its start.
-            if around is not None and around is not source.left_running(region):
+            if around is not None and _is_certain(source, region, around):
                 return around
-        if samples.is_training(region):
+        if samples.is_training(region) or place is not region.start:
             return None  # what ran before the loop meets the first of many steps
     return pending(before)
+
+
+def _is_certain(source: SourceFile, region: Region, left: Step) -> bool:
+    """Whether the work is not the region's own, or is seen right there in a Python file.
+
+    What a region leaves running itself is told at its end as well.
+    """
+    if left is not source.left_running(region):
+        return True
+    return source.language == "python" and not left.helpers
