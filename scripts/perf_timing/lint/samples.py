@@ -57,6 +57,10 @@ MEAN = re.compile(r"(^|[._:])(mean|fmean|average|avg|nanmean|sum|accumulate|redu
 JITS = re.compile(
     r"\b(triton|numba|taichi|jax|tilelang)\b|\bSourceModule\(|torch\.compile|cute\.compile"
 )
+# What rates are called.
+RATES = re.compile(
+    r"_per_s|per_?sec|throughput|speed|(^|_)(ips|fps|tps|qps|tput|rates?)(_|$)", re.IGNORECASE
+)
 OUTPUT = re.compile(r"(print|log|info|debug|warn|echo)\w*$")
 
 

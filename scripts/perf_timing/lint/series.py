@@ -145,7 +145,7 @@ def _made_of(source: SourceFile, name: Name, scope: Scope) -> Iterator[Name]:
         for node in around.nodes:
             if node.kind == "assign" and len(node.children) > 1:
                 target = node.children[0]
-                if target.kind == "name" and _is_made_of(node.children[-1], name):
+                if target.kind == "name" and is_made_of(node.children[-1], name):
                     yield Name(target_key(target))
             elif node.kind in ("for", "comp_for") and name.key and len(node.children) > 1:
                 yield from _member_of(node, name)
@@ -161,27 +161,27 @@ def _member_of(loop: Node, name: Name) -> Iterator[Name]:
             yield Name(names[-1])
 
 
-def _is_made_of(value: Node, name: Name) -> bool:
+def is_made_of(value: Node, name: Name) -> bool:
     """Whether an expression is the list, converted, cut or in another unit."""
     if re.fullmatch(name.pattern, squeeze(value.text)):
         return True
     if value.kind == "subscript" and value.children:
         sliced = len(value.children) > 1 and value.children[1].kind == "slice"
-        return sliced and _is_made_of(value.children[0], name)
+        return sliced and is_made_of(value.children[0], name)
     if value.kind == "call":
         callee = callee_text(value)
         given = positional(value)
         if _MAKES.search(callee) and given:
-            return _is_made_of(given[0], name)
+            return is_made_of(given[0], name)
         receiver = value.children[0].children[0] if value.children[0].children else None
         if receiver is not None and _SAME.search(last_segment(callee)):
-            return _is_made_of(receiver, name)
+            return is_made_of(receiver, name)
         return False
     if value.kind == "comp" and len(value.children) > 1 and value.children[0].kind != "pair":
         over = value.children[1]
-        return len(over.children) > 1 and _is_made_of(over.children[1], name)
+        return len(over.children) > 1 and is_made_of(over.children[1], name)
     if is_product(value) and operator_between(value) in ("*", "/"):
         above, below = factors(value)
-        lists = [n for n in above if _is_made_of(n, name)]
+        lists = [n for n in above if is_made_of(n, name)]
         return len(lists) == 1 and all(n is lists[0] or n.kind == "number" for n in above + below)
     return False

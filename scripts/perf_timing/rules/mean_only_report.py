@@ -104,11 +104,6 @@ NOTE = (
 )
 
 
-_RATE = re.compile(
-    r"_per_s|per_?sec|throughput|speed|(^|_)(ips|fps|tps|qps|tput|rates?)(_|$)", re.IGNORECASE
-)
-
-
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each mean that is all that is reported of some samples."""
     seen: set[int] = set()
@@ -117,7 +112,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         found = [*_here(source, region), *_in_callers(source, region), *_kept_by(source, region)]
         for name, node in found:
-            if _RATE.search(name) or _running(region, node) or _is_asserted(source, node):
+            if samples.RATES.search(name) or _running(region, node) or _is_asserted(source, node):
                 continue  # mean-of-rates judges these; a running mean is a display
             if node.line not in seen:
                 seen.add(node.line)
