@@ -417,11 +417,17 @@ def _is_counter(node: Node) -> bool:
     return False
 
 
+_BOUNDS = frozenset({"begin", "end", "cbegin", "cend", "data"})
+_MIDDLE = re.compile(r"//|len\(|int\(|size\(\)|/\s*2|>>\s*1")
+
+
 def _applied(use: Node, name: str) -> set[str]:
     found: set[str] = set()
     if use.text != name:
         method = use.text[len(name) + 1 :].split(".")
-        return {m for m in method if m not in ("append", "push_back", "begin", "end", "size")}
+        if use.tree.language != "cuda" or method[-1] not in _BOUNDS or use.parent is None:
+            return {m for m in method if m not in ("append", "push_back", "begin", "end", "size")}
+        use = use.parent  # what is given t.begin() works on the list
     child = use
     for parent in use.ancestors():
         if parent.kind == "call":
@@ -441,7 +447,7 @@ def _applied(use: Node, name: str) -> set[str]:
                 found.add("slice")
             elif loops_around(use) and re.match(r"\[\s*-1\s*\]", index):
                 pass  # the sample that was just taken, shown beside a progress bar
-            elif re.search(r"//|len\(|int\(", index) or re.match(r"\[\s*-?\d+\s*\]", index):
+            elif _MIDDLE.search(index) or re.match(r"\[\s*-?\d+\s*\]", index):
                 found.add("indexed")
         elif parent.kind == "return":
             if not found - {"list", "tuple"}:

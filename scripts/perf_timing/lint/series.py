@@ -52,6 +52,7 @@ NEUTRAL = {
     "Tensor",
     "loop",
     "accumulate",
+    "reduce",
     "begin",
     "end",
     "push_back",
