@@ -579,6 +579,7 @@ class Regions:
             where_start, where_end = self.scopes.scope_of(start), self.scopes.scope_of(end)
             if where_start is where_end:
                 yield from self._same_scope(delta, start, end, where_end)
+                yield from self._read_in_other_branches(delta, end, where_end)
             else:
                 yield from self._timer(delta, start, end, where_start, where_end)
         for value, start, end, scope in readings.handed_on(self):
@@ -614,6 +615,32 @@ class Regions:
                 yield from self._generator(region, function_yield)
             else:
                 yield region
+
+    def _read_in_other_branches(self, delta: Node, end: Node, scope: Scope) -> Iterator[Region]:
+        """The spans that other branches of C++ code read into the same two variables.
+
+        if (tiled) { t0 = now(); a(); t1 = now(); } else { t0 = now(); b(); t1 = now(); }
+        """
+        if self.scopes.language != "cuda" or {child.kind for child in delta.children} != {"name"}:
+            return
+        ends, starts = (
+            [
+                (value, self.clock_of(value, scope))
+                for _, value in self.scopes.assignments(key, scope)
+            ]
+            for key in map(target_key, delta.children)
+        )
+        for value, last in ends:
+            if last is None or last is end or not exclusive(last, end) or exclusive(last, delta):
+                continue
+            begun = [
+                first
+                for before, first in starts
+                if first is not None and before.end <= value.start and not exclusive(first, last)
+            ]
+            if begun and self.scopes.scope_of(last) is scope is self.scopes.scope_of(begun[-1]):
+                span = ((begun[-1].end, last.end),)
+                yield Region("clock", scope, begun[-1], last, last, delta, span)
 
     def _later_start(self, delta: Node, end: Node, scope: Scope) -> tuple[Node | None, Node | None]:
         """Where the start value is replaced after the difference was taken, in its loop.
