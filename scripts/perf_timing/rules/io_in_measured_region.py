@@ -7,6 +7,8 @@ that is stopped in some steps of a training, to validate, and started again, wha
 counts, whatever the file is for. A checkpoint counts in the time of an epoch as well, where each
 epoch writes one.
 
+In CUDA C++ it also reports a printf() of all threads of a measured kernel.
+
 ## Why it misleads
 Writing takes host time in which no work is queued; a terminal can take milliseconds a line. What is
 printed is often a tensor, so that the host waits as well.
@@ -93,6 +95,11 @@ NOTE = (
     "Write after the closing reading, or only on every n-th step outside the window;"
     " render-timing loop does so."
 )
+KERNEL = (
+    "{call}() in a kernel that line {work} launches writes from the device inside the region that"
+    " line {start} starts to measure; its threads format text beside the work"
+)
+KERNEL_NOTE = "Write the values to memory, and print them on the host after the closing reading."
 _CLOSE_LINES = 100
 
 
@@ -135,6 +142,20 @@ def _reports(source: SourceFile) -> Iterator[Report]:
         for step in region.steps:
             if r.IO in step.roles and _counts(source, region, step):
                 yield _of_step(source, region, step)
+            if step.node.kind == "launch":
+                yield from _of_kernel(source, region, step.node)
+
+
+def _of_kernel(source: SourceFile, region: Region, launch: Node) -> Iterator[Report]:
+    """Writes of a kernel of CUDA or HIP that all its threads come to."""
+    kernel = source.scopes.called_function(launch, source.scopes.scope_of(launch))
+    for call in kernel.nodes if kernel is not None and kernel.is_kernel else ():
+        if call.kind == "call" and callee_text(call) == "printf":
+            if samples.conditional(call, kernel.node) or _for_debugging(call):
+                continue
+            message = KERNEL.format(call="printf", work=launch.line, start=region.start.line)
+            related = ((region.start, "measured from here"), (launch, "launched here"))
+            yield Report(call, message, note=KERNEL_NOTE, related=related)
 
 
 def _report(node: Node, start: Node, anywhere: bool = False, written: Node | None = None) -> Report:
