@@ -149,7 +149,9 @@ def _reports(source: SourceFile) -> Iterator[Report]:
 def _of_kernel(source: SourceFile, region: Region, launch: Node) -> Iterator[Report]:
     """Writes of a kernel of CUDA or HIP that all its threads come to."""
     kernel = source.scopes.called_function(launch, source.scopes.scope_of(launch))
-    for call in kernel.nodes if kernel is not None and kernel.is_kernel else ():
+    if kernel is None or not kernel.is_kernel:
+        return
+    for call in kernel.nodes:
         if call.kind == "call" and callee_text(call) == "printf":
             if samples.conditional(call, kernel.node) or _for_debugging(call):
                 continue
