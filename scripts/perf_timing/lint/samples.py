@@ -663,6 +663,11 @@ def warmed(source: SourceFile, region: Region) -> bool:
 
 def starts_late(region: Region) -> bool:
     """Whether the loop that is measured starts its clock in a later iteration: if (i == 1)."""
+    return late_start(region) is not None
+
+
+def late_start(region: Region) -> tuple[Node, str] | None:
+    """The loop that starts the clock in a later iteration, and what its counter is then."""
     around = {id(loop) for loop in loops_around(region.end)}
     for loop in loops_around(region.start):
         if id(loop) in around or len(loop.children) < 2:
@@ -674,11 +679,11 @@ def starts_late(region: Region) -> bool:
                 break
             asked = parent.kind == "if" and _LATER.fullmatch(squeeze(parent.children[0].text))
             if asked and re.search(rf"\b{asked[1]}\b", head):
-                return True
-    return False
+                return loop, asked[2]
+    return None
 
 
-_LATER = re.compile(r"\(?(\w+)==(?!0\)?$)\w+\)?")
+_LATER = re.compile(r"\(?(\w+)==(?!0\)?$)(\w+)\)?")
 
 
 def _of_another(source: SourceFile, region: Region, mine: set[str]) -> bool:

@@ -108,11 +108,14 @@ def _of_quotients(source: SourceFile, region: Region) -> Iterator[tuple[Node, No
 def _counts(source: SourceFile, name: str, mean: Node) -> bool:
     """Whether the mean of rates of equal work stands for them.
 
-    It does not beside their median or largest. Where it alone is told of a list that no name calls
-    rates, mean-only-report says what is to be said.
+    It does not beside their median, largest or harmonic mean. Where it alone is told of a list that
+    no name calls rates, mean-only-report says what is to be said.
     """
-    done = series.applied(source, name, source.scopes.scope_of(mean))
-    if any(samples.ROBUST.search(a) or a in ("max", "amax", "nanmax") for a in done):
+    scope = source.scopes.scope_of(mean)
+    done = series.applied(source, name, scope)
+    if "harmonic" in scope.node.text or any(
+        samples.ROBUST.search(a) or a in ("max", "amax", "nanmax") for a in done
+    ):
         return False
     listed = mean.kind == "call" or "sum(" in mean.text
     return not listed or bool(done - series.NEUTRAL) or bool(samples.RATES.search(name))

@@ -3,7 +3,8 @@
 ## What it does
 Reports a quotient of a measured time and a count where the loop in the measured region runs another
 number of times: from a first step other than 0 while the count is the last step alone, another
-constant than the loop's; and rates over a region that also sleeps.
+constant than the loop's; the number of all steps where the clock starts in a later one; a number
+that is multiplied behind the loop; and rates over a region that also sleeps.
 
 ## Why it misleads
 A run that resumes at step 9000 of 10000 and divides 10000 steps by the time of 1000 reports ten
@@ -68,6 +69,7 @@ import math
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
+from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quotients import (
@@ -76,6 +78,7 @@ from perf_timing.lint.quotients import (
     counted_loop,
     integer,
     named,
+    operator_between,
     quotients,
 )
 from perf_timing.lint.regions import Region
@@ -119,6 +122,9 @@ def _fault(source: SourceFile, quotient: Quotient, loops: list[Node]) -> str:
         return ""
     if quotient.rate and _sleeps(quotient.region):
         return "the region also sleeps; this rate divides the work by a time that holds the pauses"
+    late = _late(source, quotient)
+    if late:
+        return late
     outer = [
         n
         for n in loops
@@ -129,11 +135,70 @@ def _fault(source: SourceFile, quotient: Quotient, loops: list[Node]) -> str:
     counted = counted_loop(outer[0])
     if counted is None or any(n.kind == "jump" and n.text == "break" for n in outer[0].walk()):
         return ""
-    return _from_first(source, quotient, counted) or _constant(source, quotient, counted, loops)
+    return (
+        _from_first(source, quotient, counted)
+        or _changed(source, quotient, counted)
+        or _constant(source, quotient, counted, loops)
+    )
+
+
+def _late(source: SourceFile, quotient: Quotient) -> str:
+    """What is wrong where the clock starts in a later step of the loop, and all steps count."""
+    started = samples.late_start(quotient.region)
+    counted = counted_loop(started[0]) if started is not None else None
+    if started is None or counted is None or counted.first is not None:
+        return ""
+    first, last = started[1], squeeze(counted.last.text)
+    names = named(source, quotient.counts, quotient.region.scope, arithmetic=True)
+    texts = [n.text for n in quotient.counts]
+    for count in quotient.counts:
+        if count.kind == "name":
+            values = source.scopes.assignments(count.text, quotient.region.scope)
+            texts += [value.text for _, value in values]
+    told = last in names and first not in names and not any("-" in text for text in texts)
+    if not (told and counted.last.kind == "name"):
+        return ""
+    return MESSAGE.format(line=started[0].line, times=f"{last} - {first}", count=last) + _FROM
+
+
+_FROM = " (the clock starts in a later step)"
+
+
+def _changed(source: SourceFile, quotient: Quotient, loop: CountedLoop) -> str:
+    """What is wrong where the number of steps is multiplied between the loop and the quotient."""
+    region, last = quotient.region, loop.last
+    if last.kind != "name" or not any(n.text == last.text for n in quotient.counts):
+        return ""
+    factors = {n.text for n in (*quotient.above, *quotient.below) if n.kind == "number"}
+    for node in region.scope.nodes:
+        if (
+            node.kind == "augassign"
+            and region.end.end <= node.start < quotient.node.start
+            and node.children[0].text == last.text
+            and operator_between(node) in ("*=", "+=")
+            and node.children[-1].text not in factors
+            and not _set_anew(source, quotient, last.text, node.end)
+        ):
+            return (
+                f"the loop on line {loop.node.line} ran {last.text} times before line"
+                f" {node.line} changed that; the new count is not what was timed"
+            )
+    return ""
 
 
 def _sleeps(region: Region) -> bool:
     return any(r.SLEEP in step.roles and region.inner_loops(step.node) for step in region.steps)
+
+
+def _set_anew(source: SourceFile, quotient: Quotient, count: str, after: int) -> bool:
+    """Whether the count or the time is set to something else on the way to the quotient."""
+    names = {count, *samples.fate(source, quotient.region).names}
+    return any(
+        node.kind == "assign"
+        and after <= node.start < node.end <= quotient.node.start
+        and any(n.text in names for n in node.children[0].walk())
+        for node in quotient.region.scope.nodes
+    )
 
 
 def _from_first(source: SourceFile, quotient: Quotient, loop: CountedLoop) -> str:
