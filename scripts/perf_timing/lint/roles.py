@@ -659,6 +659,8 @@ class Roles:
             return {WORK, REPLAY}
         if short == "backward":
             host = self._callee_device(node, function, full, scope) == HOST
+            if host and self._is_summed(node, callee, scope):
+                host = False
             return {WORK} if self.evidence and not host else set()
         if short == "step" and self._on_host(node, callee, scope):
             return set()
@@ -729,6 +731,11 @@ class Roles:
         """What a diffusers pipeline is asked for; images and arrays are on the host."""
         kind = keyword(node, "output_type")
         return "" if kind is None else kind.text.strip("\"'")
+
+    def _is_summed(self, node: Node, callee: str, scope: Scope) -> bool:
+        """Whether a loss is a sum: 0 to begin with, or sum(losses). No number goes back."""
+        value = self.scopes.definition(node, callee.rpartition(".")[0], scope)
+        return value is not None and (value.kind == "number" or value.text.startswith("sum("))
 
     def _on_host(self, node: Node, callee: str, scope: Scope) -> bool:
         """Whether the optimizer's name, class or parameters say that it runs on the host."""

@@ -8,9 +8,10 @@ function that calls it, as a rate since the beginning, or by a logger that hands
 (`log_every`). Training loops are looked at whatever the file is for, and each statement in them
 that reads is reported: without the first, the next one waits. Elsewhere the first read of a loop
 stands for the others. Not reported are one whose value decides whether the loop goes on, and one
-behind all the work of a step that is timed by itself: that is the wait which its clock needs; one
-before any work of a step, one in a branch that ends the loop, and one in a loop over epochs; nor a
-read whose value is dropped or that a comment calls a sync. Outside of trainings a read right after
+behind all the work of a step that is timed by itself, and not from the end of the one before: that
+is the wait which its clock needs; one before any work of a step, one in a branch that ends the
+loop, one of the action that an environment is given, and one in a loop over epochs; nor a read
+whose value is dropped or that a comment calls a sync. Outside of trainings a read right after
 another wait is not reported either.
 
 ## Why it misleads
@@ -141,6 +142,7 @@ def _training_steps(source: SourceFile) -> Iterator[tuple[tuple[Node, str], Step
             if not (
                 _meant_to_wait(step.node)
                 or _gives_up(step.site, training.loop)
+                or _acts(step.site, training.loop)
                 or _seldom(step.site, training, reads)
             )
         ]
@@ -177,8 +179,12 @@ def _read_itself(source: SourceFile, step: Step) -> Node:
 
 
 def _stalls(region: Region, steps: list[Step], read: Step) -> bool:
-    """Whether work of the same figure is queued behind a read: that of the step or of the next."""
-    if region.carried and read.position > region.end.end:
+    """Whether work of the same figure is queued behind a read: that of the step or of the next.
+
+    Where each step is timed from the end of the one before, all time is in the figures anyway: no
+    clock needs the wait, and the next batch could be prepared meanwhile.
+    """
+    if region.carried:
         return True
     later = steps[steps.index(read) + 1 :]  # what a function does has one position: its call's
     return any(s.works and s.position <= region.end.end for s in later)
@@ -214,6 +220,25 @@ def _gives_up(site: Node, loop: Node) -> bool:
     return False
 
 
+def _acts(read: Node, loop: Node) -> bool:
+    """Whether what is read is the action that an environment of the host is given next."""
+    names = r"(?!)"
+    for parent in read.ancestors():
+        if parent.kind == "call" and _ENVIRONMENT.search(callee_text(parent)):
+            return True
+        if parent.kind == "assign" and parent.children[0].kind == "name":
+            names = re.escape(parent.children[0].text)
+        if parent.kind in ("block", "assign"):
+            break
+    return any(
+        call.kind == "call"
+        and _ENVIRONMENT.search(callee_text(call))
+        and any(re.search(rf"\b{names}\b", given.text) for given in positional(call))
+        for call in loop.walk()
+    )
+
+
+_ENVIRONMENT = re.compile(r"(^|[._])envs?\w*\.step$", re.IGNORECASE)
 _ENDS = re.compile(r"raise\b|return\b|break\b|continue\b|(sys\.|os\._)?exit\(|quit\(")
 _SETTING = re.compile(
     r"\(?\s*(self\.)?(args|opts?|hparams|hps?|cfg|conf|config|params|flags|FLAGS)\.[\w.]+"
