@@ -3,13 +3,14 @@
 ## What it does
 Reports a wait (synchronize and its like) in each iteration of a loop that one pair of readings
 encloses. In a benchmark of one kernel or operator it also reports a device-wide wait in each sample
-whose time is only summed or printed, or taken by events and averaged, one between the start event
-of each sample and its work, and one in a loop that records an event in each iteration and reads
-them in pairs. In a training it reports a device-wide wait in each step, beside the readings that
-time the steps. In C++ a sample's wait, for the device or for its end event, is reported only where
-the samples are added up and the loop does nothing else on the device but to take samples of other
-kernels: it could then stand behind the loop. Of a function that a C++ helper is given to run in its
-loop, the wait itself is reported.
+whose time is only summed or printed, taken by events and averaged, or taken by a clock and told as
+a mean or a least and nothing else; one between the start event of each sample and its work, and one
+in a loop that records an event in each iteration and reads them in pairs. In a training it reports
+a device-wide wait in each step, beside the readings that time the steps, or where a logger times
+them that hands out the batches (`log_every`). In C++ a sample's wait, for the device or for its end
+event, is reported only where the samples are added up and the loop does nothing else on the device
+but to take samples of other kernels: it could then stand behind the loop. Of a function that a C++
+helper is given to run in its loop, the wait itself is reported.
 
 ## Why it misleads
 The queue runs dry in each iteration, so the latency of a launch and of a wake-up is added to every
@@ -75,7 +76,7 @@ from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step, device_condition
+from perf_timing.lint.flow import Step, device_condition, exclusive
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
     Scope,
@@ -471,12 +472,16 @@ def _waits_for_all(region: Region, wait: Step) -> bool:
 
 
 def _averaged(source: SourceFile, region: Region, shown: bool) -> bool:
-    """Whether the times of events are kept to take their mean, with or without a spread.
+    """Whether the times of samples are kept to take their mean, with or without a spread.
 
     Events can be read after the loop: nothing asks for a wait in it. Where the median or a
-    percentile is asked for, the latency of one execution is meant.
+    percentile is asked for, the latency of one execution is meant. The times of a clock count where
+    one operator is all that each holds: of more, the wait is a small part. Nothing but their mean
+    or their least may be told; each of them holds a launch and the wake-up of the host.
     """
-    if region.kind != "event" or shown or _others_between(source, region, region.sample_loops[0]):
+    if shown or _others_between(source, region, region.sample_loops[0]):
+        return False
+    if region.kind != "event" and not (source.language == "python" and _few_operators(region)):
         return False
     scope = source.scopes.scope_of(region.delta)
     applied: set[str] = set()
@@ -485,6 +490,9 @@ def _averaged(source: SourceFile, region: Region, shown: bool) -> bool:
     if source.language == "python" and "raw" in applied:
         applied = (applied - {"raw"}) | _applied_by_callers(source, scope)
     means = any(samples.MEAN.search(name) for name in applied)
+    if region.kind != "event":
+        means |= "min" in applied
+        means &= not any(samples.SPREAD.search(name) for name in applied)
     return means and not any(_ONE_BY_ONE.search(name) for name in applied)
 
 
@@ -579,7 +587,7 @@ def _is_given_operators(source: SourceFile, region: Region, site: Node) -> bool:
 
     By the names at its calls and what the functions there do: none is a model or a communication.
     """
-    if source.language != "python" or region.kind != "event" or site.kind != "call":
+    if source.language != "python" or site.kind != "call":
         return False
     scope = region.scope
     if callee_text(site) not in scope.parameters:
@@ -590,3 +598,25 @@ def _is_given_operators(source: SourceFile, region: Region, site: Node) -> bool:
         *(f.node.text for f in source.flow.handed_in(site, scope)),
     ]
     return bool(told) and not any(_SPEAKS_OF_WHOLE.search(text) for text in told)
+
+
+_FEW = 2
+
+
+def _few_operators(region: Region) -> bool:
+    """Whether a region executes what it is given, or one or two operators that are known.
+
+    What a name stands for that a loop goes over may do anything.
+    """
+    work = [s for s in region.steps if s.works or r.OPAQUE in s.roles]
+    if any(s.helpers and loops_around(s.node) for s in work):
+        return False
+    queued: list[Node] = []
+    for step in work:
+        if not any(exclusive(step.node, other) for other in queued):
+            queued.append(step.node)
+    known = (
+        s.helpers or r.OPAQUE in s.roles or s.node.kind != "call" or "." in callee_text(s.node)
+        for s in work
+    )
+    return all(known) and len(queued) <= _FEW
