@@ -589,6 +589,10 @@ class Values:
     def _contradiction(
         self, value: Quantity, label: Label, node: Node, name: str
     ) -> Problem | None:
+        if value.kind == "time" and label.kind == "rate":
+            # seconds printed as img/sec; a name or a product of its own may be anything.
+            certain = not (name or value.declared or value.converted or value.divided)
+            return Problem("label", node, value, label=label) if certain else None
         if value.kind != label.kind or value.says(label.exponent):
             return None
         if value.kind == "rate" and not _comparable(value, label):

@@ -46,7 +46,7 @@ _NO_WATCH = re.compile(
     r"event|profil|nvtx|range|graph|capture|thread|server|stream|session|trace", re.IGNORECASE
 )
 _DECLARATION = re.compile(
-    r"\b(\w*(?:[tT]imer|[wW]atch|Clock|Chrono)\w*)(?:<[^<>;]*>)?[\s*&]+(\w+)\b"
+    r"\b(\w*(?:[tT]imer|[wW]atch|Clock|Chrono)\w*)(?:<[^<>;]*>)?[\s*&]+(\w+(?:\s*,\s*\w+)*)\b"
 )
 # In Python the function that is called has to show that it takes a time.
 _READS_CLOCK = re.compile(r"time\(|perf_counter|monotonic|timer\(|\bnow\(|Event\(|\.record\(")
@@ -217,7 +217,8 @@ def _classify(node: Node) -> _Call | None:
     given = [argument for argument in positional(node) if argument.kind != "string"]
     subject = receiver if method else (squeeze(given[0].text).lstrip("&*") if given else "")
     dropped = _STARTS | _STOPS | _VALUES
-    stem = tuple(w for w in words if w not in dropped)
+    # start_timer() ... elapsed_time(): one thing under two names.
+    stem = tuple(w.replace("timer", "time") for w in words if w not in dropped)
     return _Call(node, verb, stem, subject, method, "" if subject else _handle(node, verb))
 
 
@@ -276,7 +277,8 @@ def _declarations(text: str) -> dict[str, list[tuple[int, str]]]:
     """For each name that a C++ text declares as a stopwatch: (offset, type) of each declaration."""
     found: dict[str, list[tuple[int, str]]] = {}
     for match in _DECLARATION.finditer(text):
-        found.setdefault(match[2], []).append((match.start(), match[1]))
+        for name in match[2].split(","):
+            found.setdefault(name.strip(), []).append((match.start(), match[1]))
     return found
 
 

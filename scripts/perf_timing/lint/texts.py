@@ -51,12 +51,19 @@ _FRACTION = re.compile(r"(?:\A|[\dds}'\"])\.\Z")
 _SCALED = re.compile(r"\s*(thousand|million|billion|trillion|[kKMGT])\b(?!/)")
 
 
+# "img/sec: " behind a value is the heading of the next one.
+_HEADS = re.compile(r"\s*[\w/]+\s*[:=]")
+
+
 def _beside(before: str, after: str) -> Label | None:
     if _FRACTION.search(before):
         return None
     if _SCALED.match(after):
         return label_after(after)
-    return label_after(after) or label_before(before)
+    label = label_after(after)
+    if label is not None and label.kind == "rate" and _HEADS.match(after):
+        label = None
+    return label or label_before(before)
 
 
 def claims_in_string(node: Node, values: Sequence[Pair]) -> Iterator[Claim]:

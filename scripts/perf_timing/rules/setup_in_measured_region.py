@@ -153,12 +153,26 @@ def check(source: SourceFile) -> Iterator[Report]:
         if not any(s.works or s.roles & {r.BLOCKING, r.OPAQUE} for s in region.steps):
             continue
         for node in _preparations(source, region):
+            if _tidies_up(source, region, node):
+                continue
             if id(node) not in seen and not samples.rare(node, region.start):
                 seen.add(id(node))
                 yield Report(
                     node,
                     MESSAGE.format(call=last_segment(callee_text(node)), start=region.start.line),
                 )
+
+
+def _tidies_up(source: SourceFile, region: Region, call: Node) -> bool:
+    """Whether a call follows a measurement inside the region, which is how long all of it takes."""
+    return any(
+        inner is not region
+        and inner.scope is region.scope
+        and region.start.end <= inner.start.start
+        and inner.end.end <= call.start
+        and source.works(inner)
+        for inner in source.regions.all
+    )
 
 
 def _restores(source: SourceFile, seen: set[int]) -> Iterator[Report]:
