@@ -57,6 +57,16 @@ class StepLoop:
         """Whether a step belongs to each iteration, or to a loop over parts of its batch."""
         return self.loop in _loops(step.site) and not is_pass(step)
 
+    @property
+    def losses(self) -> frozenset[str]:
+        """The names of what the backward pass starts from: the forward pass is behind them."""
+        found = set()
+        for step in self.steps:
+            if last_segment(_callee(step)) == "backward" or _scales(step):
+                given = positional(step.node)[:1]
+                found.add(given[0].text if given else _callee(step).rpartition(".")[0])
+        return frozenset(name for name in found if name.isidentifier())
+
     def updates_in(self, branch: Node) -> bool:
         """Whether the optimizer steps in a branch: what stands beside it runs as often."""
         updates = (s for s in self.steps if _UPDATES.search(_callee(s)))

@@ -134,8 +134,15 @@ def _training_steps(source: SourceFile) -> Iterator[tuple[tuple[Node, str], Step
     """
     for training in training_loops.step_loops(source):
         steps = list(training.steps)
-        first = min((s.position for s in steps if s.works), default=0)
-        reads = [s for s in steps if _reads(s) and training.repeats(s) and first < s.position]
+        first = next((number for number, s in enumerate(steps) if s.works), 0)
+        losses = training.losses
+        reads = [
+            step
+            for number, step in enumerate(steps)
+            if _reads(step)
+            and training.repeats(step)
+            and (first < number or callee_text(step.node).partition(".")[0] in losses)
+        ]
         found = [
             step
             for step in reads
