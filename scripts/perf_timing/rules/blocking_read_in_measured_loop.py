@@ -59,6 +59,7 @@ print(total.item())
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from perf_timing.lint import convergence, samples
 from perf_timing.lint import roles as r
@@ -82,7 +83,7 @@ BENCHMARK_ONLY = True
 SEVERITY = "warning"
 LANGUAGES = ("python",)
 MESSAGE = (
-    "{call}() reads from the device in every iteration of the measured loop; the host waits"
+    "{call} reads from the device in every iteration of the measured loop; the host waits"
     " each time and launches no longer overlap"
 )
 NOTE = (
@@ -97,14 +98,13 @@ def check(source: SourceFile) -> Iterator[Report]:
     statements: set[int] = set()  # the first read of a statement stands for the others
     loops: set[int] = set()  # the first read of a loop that does not train stands for the others
     for clock, step, loop in _training_steps(source):
-        place = _read_itself(source, step)
-        statement = id(source.statement(place))
+        report = _report(source, step, clock)
+        statement = id(source.statement(report.node))
         seen.add(id(step.site))
         if statement not in statements:
             statements.add(statement)
             loops.add(id(loop))
-            call = last_segment(callee_text(step.node))
-            yield Report(place, MESSAGE.format(call=call), related=(clock,), anywhere=True)
+            yield replace(report, anywhere=True)
     for region in source.regions.all:
         if not region.is_plain:
             continue
@@ -117,12 +117,18 @@ def check(source: SourceFile) -> Iterator[Report]:
                 if id(loop) in loops:
                     continue
                 loops.add(id(loop))
-                call = last_segment(callee_text(step.node))
-                yield Report(
-                    _read_itself(source, step),
-                    MESSAGE.format(call=call),
-                    related=((region.start, "clock started here"),),
-                )
+                yield _report(source, step, (region.start, "clock started here"))
+
+
+def _report(source: SourceFile, step: Step, clock: tuple[Node, str]) -> Report:
+    """A report of a read; where it points to the call of a function, it tells which line reads."""
+    place = _read_itself(source, step)
+    call = f"{last_segment(callee_text(step.node))}()"
+    related: tuple[tuple[Node, str], ...] = (clock,)
+    if step.helpers and place is step.site and place.kind == "call":
+        call = f"{last_segment(callee_text(place))}(), by {call} on line {step.node.line},"
+        related = ((step.node, "the read"), clock)
+    return Report(place, MESSAGE.format(call=call), related=related)
 
 
 def _training_steps(source: SourceFile) -> Iterator[tuple[tuple[Node, str], Step, Node]]:
@@ -177,12 +183,12 @@ def _clock(region: Region, step: Step) -> tuple[Node, str]:
 def _read_itself(source: SourceFile, step: Step) -> Node:
     """Where to point: at the line of a call that goes on over several lines on which it reads.
 
-    In a function that is called nowhere else, at the read in it.
+    In a function that is called nowhere else, at the read in it; else at the call of the function.
     """
-    alone = all(len(source.scopes.call_sites(helper)) == 1 for helper in step.helpers)
-    place = step.node if alone else step.site
-    args = call_args(place) if place.kind == "call" else None
-    return place if args is None or args.line == place.line else args
+    if not all(len(source.scopes.call_sites(helper)) == 1 for helper in step.helpers):
+        return step.site
+    args = call_args(step.node) if step.node.kind == "call" else None
+    return step.node if args is None or args.line == step.node.line else args
 
 
 def _stalls(region: Region, steps: list[Step], read: Step) -> bool:
