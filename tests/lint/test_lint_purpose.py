@@ -137,3 +137,43 @@ def test_a_trace_that_is_written_before_the_closing_reading_counts_in_a_long_fil
     )
     text = HEAD + MUCH_ELSE + "def run(profiler):\n" + body
     assert rules_in(lint, project, "serve.py", text) == {"io-in-measured-region"}
+
+
+DECODES = """
+def decode(x, n):
+    x = model(x)
+    t0 = time.time()
+    for _ in range(n):
+        x = model(x)
+    torch.cuda.synchronize()
+    t1 = time.time()
+    return {what}
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [("n / (t1 - t0)", {"unsynced-clock-start"}), ("x, t1 - t0", set())],
+    ids=["a rate", "a result and a time"],
+)
+def test_a_start_that_work_runs_into_counts_in_a_long_file_if_the_function_returns_a_rate(
+    lint: Lint, project: Project, what: str, expected: set[str]
+) -> None:
+    text = HEAD + MUCH_ELSE + DECODES.replace("{what}", what)
+    assert rules_in(lint, project, "serve.py", text) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [("# warm-up", {"single-sample"}), ("# what came before", set())],
+    ids=["a loop that warms up", "a loop that does something else"],
+)
+def test_a_single_sample_counts_in_a_long_file_if_a_loop_warms_up_before(
+    lint: Lint, project: Project, before: str, expected: set[str]
+) -> None:
+    body = (
+        f"def main():\n    {before}\n    for _ in range(10):\n        model(x)\n"
+        "    torch.cuda.synchronize()\n    t0 = time.perf_counter()\n    model(x)\n"
+        "    torch.cuda.synchronize()\n    print(time.perf_counter() - t0)\n"
+    )
+    assert rules_in(lint, project, "serve.py", HEAD + MUCH_ELSE + body) == expected

@@ -736,6 +736,24 @@ def warmed_inside(source: SourceFile, region: Region, steps: list[Step]) -> bool
     )
 
 
+def warms_up(source: SourceFile, region: Region) -> bool:
+    """Whether a Python function repeats the work before, and says that this warms it up.
+
+    Who does so is there to measure, whatever the file is called.
+    """
+    start, mine = region.start.start, _mine(works(region))
+    return (
+        source.language == "python"
+        and region.scope.node.kind == "function"
+        and _between(source, _warm_words(source, None), region.scope.node.start, start)
+        and any(
+            loops_around(s.site) and identities(s) & mine
+            for s in source.flow.steps(region.scope)
+            if s.position <= start
+        )
+    )
+
+
 def _handed_on(source: SourceFile, scope: Scope, position: int, steps: list[Step]) -> bool:
     """Whether an object that was built with the measured callable has run before."""
     called = {callee_text(s.site) for s in steps if s.site.kind == "call"}

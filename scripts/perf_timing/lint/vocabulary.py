@@ -104,7 +104,7 @@ WAIT_NAME = re.compile(
 NO_WAIT_NAME = re.compile(
     r"async(?!hronous_wait)|wait_stream$|wait_event$|^set_sync|sync_?batch|no_(\w+_)?sync|^sync_dist"
     r"|syncwarp|syncthreads|syncbn|sync_debug|should_sync|needs_sync|is_sync|sync_grad|grad(ient)?s?_sync$|_cpu_sync$"
-    r"|InitializeSync",
+    r"|InitializeSync|sync_(\w+_)?(weight|param(eter)?|module_state|buffer|checkpoint)s?(_|$)",
     re.IGNORECASE,
 )
 # Waits for a task, a request or a handle: offload_try_wait(), onboard_wait(handle).

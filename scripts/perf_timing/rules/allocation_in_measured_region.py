@@ -255,10 +255,13 @@ def _is_formula(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether a timed function makes the tensor as a part of what it computes.
 
     That is a constant that an operator takes, as in torch.tril(torch.ones(n, n)), or an accumulator
-    of atomics, which has to be zero each time.
+    of atomics, which has to be zero each time. Between two readings, a constant in the shape of
+    another operand: torch.where(mask, torch.full_like(x, -1), x).
     """
     made = last_segment(callee_text(step.node))
-    if made.startswith("zeros") and "atomic" in source.tree.text:
+    if region.kind != "harness" and not made.endswith("_like"):
+        return False
+    if region.kind == "harness" and made.startswith("zeros") and "atomic" in source.tree.text:
         return True
     outer = next((p for p in step.node.ancestors() if p.kind == "call"), None)
     return bool(
@@ -307,7 +310,7 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
         return False
     if _is_result(source, step) and not _is_temporary(source, region, step):
         return False
-    if region.kind == "harness" and _is_formula(source, region, step):
+    if _is_formula(source, region, step):
         return False
     if _left_out_inside(source, region, step) or _keeps_last(source, region, step):
         return False

@@ -97,6 +97,10 @@ MESSAGE = (
     "the work on line {work} runs for the first time between this reading and line {end};"
     " one-time costs ({costs}) are in the figure"
 )
+ONE_TOKEN = (
+    "the work on line {work} runs for a single token for the first time between this reading and"
+    " line {end}; one-time costs ({costs}) are in the figure"
+)
 NOTE = (
     "Run the same work a few times before the first sample and wait for it;"
     " render-timing simple-event and loop do so."
@@ -115,14 +119,52 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue  # events inside a clock's readings: one warm-up serves both
         if not _applies(source, region):
             continue
-        if not samples.warmed(source, region) and not _sampled_inside(source, region, work):
+        warm = samples.warmed(source, region)
+        if (not warm or _only_prefilled(source, region)) and not _sampled_inside(
+            source, region, work
+        ):
             seen |= {id(region.start), id(work.site)}
             costs = ", ".join(_costs(source, region))
             first = _loaded(source, region) or work
-            message = MESSAGE.format(work=first.site.line, end=region.end.line, costs=costs)
+            told = ONE_TOKEN if warm else MESSAGE
+            message = told.format(work=first.site.line, end=region.end.line, costs=costs)
             related = [(first.site, "first execution"), *_skipped(source, region, first)]
             rate = _tells_rate(source, region)
             yield Report(region.start, message, related=tuple(related), anywhere=rate)
+
+
+def _only_prefilled(source: SourceFile, region: Region) -> bool:
+    """Whether single steps of decoding are sampled, and all that ran before is a timed prefill.
+
+    A step of one token launches other kernels than the prompt of many does.
+    """
+    if source.language != "python" or not region.sample_loops or not _tells(source, region, _STEP):
+        return False
+    fills = [
+        other
+        for other in source.regions.all
+        if other.scope is region.scope
+        and other.end.end <= region.start.start
+        and _tells(source, other, _PREFILL)
+    ]
+    start = region.start.start
+    mine = set().union(*map(samples.identities, samples.works(region)))
+    ran = [s for s in source.flow.steps(region.scope) if s.position <= start and s.works]
+    ran = [s for s in ran if samples.identities(s) & mine]
+    return (
+        bool(ran)
+        and all(any(fill.holds(s.site) for fill in fills) for s in ran)
+        and not samples.WARM.search(source.tree.text, region.scope.node.start, start)
+        and not samples.drops_samples(source, region)
+    )
+
+
+def _tells(source: SourceFile, region: Region, words: re.Pattern[str]) -> bool:
+    return bool(words.search(source.intent(region)))
+
+
+_STEP = re.compile(r"decod|tpot|itl(?![a-z])|inter_token|per_token", re.IGNORECASE)
+_PREFILL = re.compile(r"pre_?fill|prompt|ttft|first_token", re.IGNORECASE)
 
 
 def _skipped(source: SourceFile, region: Region, work: Step) -> Iterator[tuple[Node, str]]:

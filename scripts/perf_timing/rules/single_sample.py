@@ -104,7 +104,8 @@ def check(source: SourceFile) -> Iterator[Report]:
         if work in seen:
             continue  # events inside a clock's readings
         seen |= {id(region.start), work}
-        yield Report(region.start, MESSAGE.format(end=region.end.line))
+        meant = samples.warms_up(source, region)
+        yield Report(region.start, MESSAGE.format(end=region.end.line), anywhere=meant)
 
 
 def _is_figure(source: SourceFile, region: Region) -> bool:

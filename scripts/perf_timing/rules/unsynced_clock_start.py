@@ -107,7 +107,22 @@ def check(source: SourceFile) -> Iterator[Report]:
         message = MESSAGE.format(clock=callee_text(start), start=start.line, work=left.site.line)
         related = ((left.site, "work queued here"),)
         fixes = repairs.wait_before(source, region, start)
-        yield Report(start, message, related=related, fixes=fixes)
+        rate = _returns_rate(source, region)
+        yield Report(start, message, related=related, fixes=fixes, anywhere=rate)
+
+
+def _returns_rate(source: SourceFile, region: Region) -> bool:
+    """Whether a plain Python function returns what it did in a second: return n / (t2 - t1)."""
+    if source.language != "python" or region.scope.class_name:
+        return False
+    return any(
+        part.kind == "binary"
+        and samples.operator(part).startswith("/")
+        and any(n is region.delta or n.text in value.names for n in part.children[1].walk())
+        for value in [samples.fate(source, region)]
+        for returned in value.returned
+        for part in returned.walk()
+    )
 
 
 def _applies(source: SourceFile, region: Region) -> bool:
