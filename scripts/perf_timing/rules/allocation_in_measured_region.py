@@ -256,10 +256,10 @@ def _is_formula(source: SourceFile, region: Region, step: Step) -> bool:
 
     That is a constant that an operator takes, as in torch.tril(torch.ones(n, n)), or an accumulator
     of atomics, which has to be zero each time. Between two readings, a constant in the shape of
-    another operand: torch.where(mask, torch.full_like(x, -1), x).
+    another operand, in a function that is called there: torch.where(mask, torch.full_like(x, -1)).
     """
     made = last_segment(callee_text(step.node))
-    if region.kind != "harness" and not made.endswith("_like"):
+    if region.kind != "harness" and not (made.endswith("_like") and step.helpers):
         return False
     if region.kind == "harness" and made.startswith("zeros") and "atomic" in source.tree.text:
         return True
@@ -268,7 +268,7 @@ def _is_formula(source: SourceFile, region: Region, step: Step) -> bool:
         outer is not None
         and _CONSTANT.match(made)
         and callee_text(outer).startswith("torch.")
-        and not callee_text(outer).startswith("torch.ops")
+        and not callee_text(outer).startswith(("torch.ops", "torch.autograd"))
     )
 
 
