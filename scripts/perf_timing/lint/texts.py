@@ -123,7 +123,10 @@ def _neighbours(parts: Sequence[Pair]) -> Iterator[Claim]:
         following = parts[number + 1][0] if number + 1 < len(parts) else None
         before = body_of(previous) if previous is not None and previous.kind == "string" else ""
         after = body_of(following) if following is not None and following.kind == "string" else ""
-        label = _beside(re.sub(r".*\}", "", before), after.partition("{")[0])
+        rest = re.sub(r".*\}", "", before)
+        if rest != before and label_after(rest) is not None:
+            rest = ""  # the unit of what the text before shows by itself
+        label = _beside(rest, after.partition("{")[0])
         if label is not None:
             yield node, value, label
 
