@@ -133,17 +133,10 @@ def _outlives(source: SourceFile, name: str, scope: Scope) -> bool:
     if base.startswith("self."):
         return True
     function = next((s for s in scope.enclosing() if s.node.kind == "function"), None)
-    if function is None or base in function.parameters:
+    if function is None:
         return False
-    return not _binds(function, base) and any(
-        _binds(around, base) for around in function.enclosing() if around is not function
-    )
-
-
-def _binds(scope: Scope, name: str) -> bool:
-    return any(
-        node.kind == "assign" and node.children[0].kind == "name" and node.children[0].text == name
-        for node in scope.nodes
+    return not samples.binds(function, base) and any(
+        samples.binds(around, base) for around in function.enclosing() if around is not function
     )
 
 

@@ -374,11 +374,24 @@ def _into_target(target: Node, node: Node, found: Fate) -> str:
 
 
 def reaching(name: str, scope: Scope) -> list[Scope]:
-    """The scopes in which `name` of a scope is known: those around it, for self.x the methods."""
+    """The scopes in which `name` of a scope is known.
+
+    Those around it; for self.x the methods; for a variable of the module, all its functions.
+    """
     known = list(scope.enclosing())
     if name.startswith("self.") and scope.owner is not None and scope.parent is not None:
         known += [s for s in scope.parent.children if s.owner is scope.owner and s is not scope]
+    elif not any(binds(around, name) for around in known[:-1]) and binds(known[-1], name):
+        known += [s for s in known[-1].children if s not in known and not binds(s, name)]
     return known
+
+
+def binds(scope: Scope, name: str) -> bool:
+    """Whether a scope gives a plain name its value."""
+    return name in scope.parameters or any(
+        node.kind == "assign" and node.children[0].kind == "name" and node.children[0].text == name
+        for node in scope.nodes
+    )
 
 
 def reducers(source: SourceFile, name: str, scope: Scope) -> set[str]:

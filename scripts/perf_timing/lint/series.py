@@ -90,7 +90,10 @@ class Name:
         base = rf"(?<![\w.]){re.escape(self.base)}"
         if not self.key:
             return base + r"(?!\w)"
-        inside = r"[^\]]*" if self.key == "*" else r"['\"]" + re.escape(self.key) + r"['\"]"
+        if self.key.isdigit():
+            return base + rf"\[{self.key}\]"
+        literal = r"['\"]" + re.escape(self.key) + r"['\"]"
+        inside = r"[^\]]*" if self.key == "*" else rf"(?:{literal}|[A-Za-z_]\w*)"
         return base + r"(?:\[[^\]]*\])*?" + rf"\[{inside}\]"
 
 
@@ -106,6 +109,8 @@ def named(text: str) -> Name:
     literals = [k[1:-1] for k in keys if k[:1] in "'\""]
     if literals:
         return Name(base, literals[-1])
+    if keys and keys[-1].isdigit():
+        return Name(base, keys[-1])
     return Name(base, "*" if keys else "") if base and "(" not in key else Name(key)
 
 

@@ -49,7 +49,7 @@ def told_of_total(
 
 def is_named(node: Node, name: str) -> bool:
     """Whether an expression is the sum `name`, perhaps under another variable for its key."""
-    text = squeeze(node.text)
+    text = squeeze(node.text).removesuffix(".count()")
     return text == name or (
         "[" in name and re.fullmatch(series.named(name).pattern, text) is not None
     )

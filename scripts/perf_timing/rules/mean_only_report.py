@@ -77,6 +77,7 @@ from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
     Scope,
+    base_name,
     callee_text,
     last_segment,
     loop_body,
@@ -111,6 +112,7 @@ def check(source: SourceFile) -> Iterator[Report]:
         if not samples.works(region) or region.carried:
             continue
         found = [*_here(source, region), *_in_callers(source, region), *_kept_by(source, region)]
+        found += _of_timer(source, region)
         for name, node in found:
             if samples.RATES.search(name) or _running(region, node) or _is_asserted(source, node):
                 continue  # mean-of-rates judges these; a running mean is a display
@@ -123,7 +125,11 @@ def check(source: SourceFile) -> Iterator[Report]:
                 )
 
 
-_FIGURES = re.compile(r"latenc|throughput|inference[ _-]?time|(?<![a-z])fps(?![a-z])|speed", re.I)
+_FIGURES = re.compile(
+    r"latenc|throughput|inference[ _-]?time|(?<![a-z])fps(?![a-z])|speed"
+    r"|(?<![a-z])(gpu|cuda|kernel)[ _-]?(\w+[ _-])?time|time per (image|frame|token|query)",
+    re.IGNORECASE,
+)
 
 
 # What a mean of inference times is called.
@@ -200,19 +206,20 @@ def _in_root(node: Node) -> bool:
 def _in_callers(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
     """Means of the times that a function returns and its callers add up: total += measure(x)."""
     value = samples.fate(source, region)
-    if source.language != "python" or value.printed:
+    if value.printed or (source.language == "cuda" and region.kind not in ("clock", "event")):
         return
     if _is_trained(region) and not purpose.is_named_so(source, region.delta):
         return
     scope = region.scope if region.scope.name else source.scopes.scope_of(region.delta)
-    times = value.names | value.sums
+    times = value.names | value.sums | _written(source, region)
     for index in sorted(_returned_at(source, scope, region, times)):
         for site in source.scopes.call_sites(scope):
             where = source.scopes.scope_of(site)
             loops = loops_around(site)
             total, kept = _added_to(source, site, index, where) if loops else ("", "")
             shown = not total or any(
-                loops[0].start <= n.start < loops[0].end and _prints(n, {total, kept})
+                loops[0].start <= n.start < loops[0].end
+                and (_prints(n, {total, kept}) or _compares(n, kept))
                 for n in where.nodes
             )
             node = None if shown else told_of_total(source, loops, loops[0].end, total, where)
@@ -220,6 +227,7 @@ def _in_callers(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]
                 yield total, node
             elif index < 0:
                 yield from _mean_of_result(source, site, False)
+                yield from _mean_of_returned_sum(source, site, scope, value)
     for name in sorted(value.lists):
         if samples.reducers(source, name, scope) - NEUTRAL - {"raw"} or value.sums:
             continue
@@ -229,6 +237,12 @@ def _in_callers(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]
                     yield from _mean_of_result(source, site, True)
                 else:
                     yield from _mean_of_part(source, site, index)
+
+
+def _written(source: SourceFile, region: Region) -> set[str]:
+    """The variable of C++ that an elapsed-time call writes."""
+    given = positional(region.delta) if region.kind == "event" else []
+    return {base_name(given[0].text)} if given and source.language == "cuda" else set()
 
 
 def _returned(scope: Scope) -> Iterator[tuple[int, Node]]:
@@ -293,8 +307,44 @@ def _mean_of_result(source: SourceFile, call: Node, collected: bool) -> Iterator
         child = parent
 
 
+def _mean_of_returned_sum(
+    source: SourceFile, call: Node, function: Scope, value: samples.Fate
+) -> Iterator[tuple[str, Node]]:
+    """The mean that a caller tells of the sum of the samples that a function returns."""
+    whole = {part.text for _, part in _returned(function)} <= value.sums
+    parent, where = call.parent, source.scopes.scope_of(call)
+    if whole and parent is not None and parent.kind == "assign" and parent.children[-1] is call:
+        name = target_key(parent.children[0])
+        mean = told_of_total(source, (), call.end, name, where)
+        if mean is not None:
+            yield name, mean
+
+
+def _of_timer(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
+    """Means of what a timer keeps in an attribute: times.append(timer.elapsed)."""
+    kept = {n.removeprefix("self.") for n in samples.fate(source, region).names if n[:5] == "self."}
+    where, begins = region.scope, region.spans[0][0] if region.spans else 0
+    sites = [s.site for s in region.steps if s.site.start >= begins]
+    loop = next((n for site in sites for n in loops_around(site) if n.start < begins), None)
+    if region.timer is None or not kept or loop is None or sweeps.is_sweep(loop):
+        return
+    for node in where.nodes:
+        receiver, _, attribute = node.text.rpartition(".") if node.kind == "name" else ("", "", "")
+        if attribute not in kept or not receiver or not begins < node.start < loop.end:
+            continue
+        outer = source.statement(node)
+        if outer.kind == "augassign" and samples.operator(outer) == "+=":
+            total = target_key(outer.children[0])
+            mean = told_of_total(source, [loop], loop.end, total, where)
+            if mean is not None and not any(_prints(n, {node.text, total}) for n in loop.walk()):
+                yield total, mean
+        elif _appends(outer):
+            yield from _mean_of_appended(source, outer, node.text)
+
+
 def _appends(node: Node) -> bool:
-    return node.kind == "call" and last_segment(callee_text(node)) == "append"
+    short = last_segment(callee_text(node)) if node.kind == "call" else ""
+    return short in ("append", "push_back", "emplace_back")
 
 
 def _mean_of_appended(source: SourceFile, append: Node, sample: str) -> Iterator[tuple[str, Node]]:
@@ -325,7 +375,8 @@ def _added_to(source: SourceFile, site: Node, index: int, scope: Scope) -> tuple
     parent = site.parent
     if parent is None:
         return "", ""
-    if parent.kind == "augassign" and index < 0 and samples.operator(parent)[:1] == "+":
+    direct = parent.kind in ("assign", "augassign") and samples.operator(parent)[:2] == "+="
+    if direct and index < 0:
         return target_key(parent.children[0]), ""
     if parent.kind != "assign" or parent.children[-1] is not site:
         return "", ""
@@ -337,9 +388,10 @@ def _added_to(source: SourceFile, site: Node, index: int, scope: Scope) -> tuple
     loop, name = loops_around(site)[0], target_key(target)
     for use in source.uses(name, scope):
         added = use.parent
-        if added is None or added.kind != "augassign" or not site.end < use.start < loop.end:
+        if added is None or not site.end < use.start < loop.end:
             continue
-        if added.children[-1] is use and samples.operator(added)[:1] == "+":
+        summed = added.kind in ("assign", "augassign") and samples.operator(added)[:2] == "+="
+        if summed and added.children[-1] is use:
             return target_key(added.children[0]), name
     return "", ""
 
@@ -350,6 +402,13 @@ def _prints(call: Node, times: set[str]) -> bool:
         return False
     names = (n.text for n in call.walk() if n.kind == "name")
     return any(name in times or re.search(r"time|elapsed|laten", name) for name in names)
+
+
+def _compares(node: Node, sample: str) -> bool:
+    """Whether a place looks for the smallest or largest: worst = max(worst, t), if (t < best)."""
+    call = node.kind == "call" and re.search(r"(^|[._:])f?(min|max)(imum)?f?$", callee_text(node))
+    order = node.kind in ("binary", "compare") and re.search(r"[<>]", node.text)
+    return bool((call or order) and any(n.text == sample for n in node.walk()))
 
 
 def _is_benchmark(source: SourceFile, region: Region, value: samples.Fate) -> bool:
@@ -419,7 +478,8 @@ _OVERWRITTEN = re.compile(r"set_(postfix|description)(_str)?$")
 
 def _mean_of_list(source: SourceFile, name: str, scope: Scope) -> Node | None:
     applied = series.applied(source, name, scope)
-    if applied - NEUTRAL or ("loop" in applied and "sum" not in applied and "mean" not in applied):
+    averaged = applied & {"sum", "mean", "fmean", "average", "nanmean", "accumulate"}
+    if applied - NEUTRAL or ("loop" in applied and not averaged):
         return None
     if _kept_each(source, name, scope):
         return None
@@ -487,7 +547,7 @@ def _kept(source: SourceFile, node: Node, scope: Scope) -> bool:
             continue
         if samples.ROBUST.search(callee_text(parent)):
             return True
-        if _appends(parent) or last_segment(callee_text(parent)) == "push_back":
+        if _appends(parent):
             kept = callee_text(parent).rpartition(".")[0]
             done = series.applied(source, kept, scope)
             return any(samples.ROBUST.search(a) or _SPREADS.search(a) for a in done)
