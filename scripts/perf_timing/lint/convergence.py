@@ -116,8 +116,8 @@ def takes_many_steps(region: Region) -> bool:
     loops = region.inner_loops(works[0].site)[-1:] if works else []
     launches = {s.node.children[0].text: s.node for s in works if s.node.kind == "launch"}
     return any(
-        _in_turn([*launches.values()])
-        and _count(loop) >= _MANY_STEPS
+        _count(loop) >= _MANY_STEPS
+        and _in_turn([*launches.values()])
         and all(loop.start <= s.site.start < loop.end for s in works)
         for loop in loops
     )

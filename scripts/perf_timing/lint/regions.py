@@ -623,6 +623,8 @@ class Regions:
         """
         if self.scopes.language != "cuda" or {child.kind for child in delta.children} != {"name"}:
             return
+        if not _is_in_branch(end, delta):
+            return
         ends, starts = (
             [
                 (value, self.clock_of(value, scope))
@@ -1101,17 +1103,21 @@ class Regions:
 
         switch (kind) { case 0: record(start); a(); record(stop); break; case 1: ... }
         """
+        if not _is_in_branch(end, pair.call):
+            return
         scope = self.scopes.scope_of(end)
         own = [(call, names) for call, where, names in self.records if where is scope]
         for last, names in own:
             if last is end or not names & pair.end_names or last.end > pair.call.start:
+                continue
+            if not exclusive(last, end) or exclusive(last, pair.call):
                 continue
             starts = [
                 call
                 for call, kept in own
                 if kept & pair.start_names and call.end <= last.start and not exclusive(call, last)
             ]
-            if starts and exclusive(last, end) and not exclusive(last, pair.call):
+            if starts:
                 span = ((starts[-1].end, last.start),)
                 yield Region("event", scope, starts[-1], last, pair.call, pair.call, span)
 
@@ -1216,6 +1222,16 @@ class Regions:
             spans = ((record.end, body.end), (body.start, record.start))
             scope = self.scopes.scope_of(record)
             yield Region("event", scope, record, record, pair.call, pair.call, spans, carried=True)
+
+
+def _is_in_branch(node: Node, outside: Node) -> bool:
+    """Whether a branch lies around a node that does not hold another, later one."""
+    for parent in node.ancestors():
+        if parent.start <= outside.start and outside.end <= parent.end:
+            return False
+        if parent.kind in ("if", "elif", "else", "switch", "case"):
+            return True
+    return False
 
 
 def _precedes(call: Node, wait: Step | None) -> bool:

@@ -571,7 +571,7 @@ class Scopes:
 # What an object is made of: std::make_unique<Job>(n), new Job[4].
 _MADE_OF = re.compile(r"(?:(?:\w+::)*make_(?:unique|shared)\s*<|new\b)\s*(?:\w+::)*(\w+)")
 # struct Job final : public Base, with the name and the list of what it inherits from.
-_INHERITS = re.compile(r"\b(?:class|struct)\s+(\w+)(?:\s+final)?\s*:(?!:)\s*([^{};()]*)\{")
+_INHERITS = re.compile(r"\b(?:class|struct)\s+(\w+)(?:\s+final)?\s*:(?!:)\s*([^{};()]{0,300})\{")
 # for (auto &job : jobs), with the name of the member and that of the list.
 _EACH = re.compile(r"\bfor\s*\(\s*(?:const\s+)?auto\b[\s*&]*(\w+)\s*:\s*([\w.]+)\s*\)")
 

@@ -10,6 +10,7 @@ repetitions, is none.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.facts import Node
@@ -157,11 +158,25 @@ def _is_listed(name: str, loop: Node) -> bool:
 
     Not so what is filled with zeros, or has but one member.
     """
-    if not name.isidentifier():
-        return False
-    declared = rf"[\w>*&\]]\s+\*?{name}\s*(?:\[[^\]]*\]\s*)*=?\s*\{{\s*([^{{}};]*,[^;]*?)\}}\s*;"
-    found = re.findall(declared, loop.tree.text[: loop.start])
-    return bool(found) and bool(re.search(r"[^\s0.,fFuUlL{}]", found[-1]))
+    before = [members for at, members in _listed(loop.tree.text).get(name, []) if at < loop.start]
+    return bool(before) and bool(re.search(r"[^\s0.,fFuUlL{}]", before[-1]))
+
+
+# Bounded, so that brackets that nobody closes cost no more than the text is long.
+_DECLARED = re.compile(
+    r"[\w>*&\]]\s{1,9}\*?(\w+)\s{0,9}(?:\[[^\]\n]{0,80}\]\s{0,9}){0,4}=?\s{0,9}"
+    r"\{([^;]{0,1200}?)\}\s{0,9};"
+)
+
+
+@lru_cache(maxsize=8)
+def _listed(text: str) -> dict[str, list[tuple[int, str]]]:
+    """Variables of C++ that are declared with several members: where, and which they are."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for declared in _DECLARED.finditer(text):
+        if "," in declared[2]:
+            found.setdefault(declared[1], []).append((declared.start(), declared[2]))
+    return found
 
 
 def _grows(loop: Node, body: Node) -> bool:
