@@ -623,26 +623,18 @@ class Regions:
         """
         if self.scopes.language != "cuda" or {child.kind for child in delta.children} != {"name"}:
             return
-        if not _is_in_branch(end, delta):
+        choice = _choice_around(end, delta)
+        if choice is None:
             return
-        ends, starts = (
-            [
-                (value, self.clock_of(value, scope))
-                for _, value in self.scopes.assignments(key, scope)
-            ]
-            for key in map(target_key, delta.children)
-        )
-        for value, last in ends:
-            if last is None or last is end or not exclusive(last, end) or exclusive(last, delta):
+        given = [self.scopes.assignments(target_key(name), scope) for name in delta.children]
+        read = [c for _, value in given[1] if (c := self.clock_of(value, scope)) is not None]
+        for _, value in given[0]:
+            last = self.clock_of(value, scope) if _holds(choice, value) else None
+            if last is None or last is end or not exclusive(last, end):
                 continue
-            begun = [
-                first
-                for before, first in starts
-                if first is not None and before.end <= value.start and not exclusive(first, last)
-            ]
-            if begun and self.scopes.scope_of(last) is scope is self.scopes.scope_of(begun[-1]):
-                span = ((begun[-1].end, last.end),)
-                yield Region("clock", scope, begun[-1], last, last, delta, span)
+            begun = _begun_for(last, read)
+            if begun is not None and self.scopes.scope_of(last) is self.scopes.scope_of(begun):
+                yield Region("clock", scope, begun, last, last, delta, ((begun.end, last.end),))
 
     def _later_start(self, delta: Node, end: Node, scope: Scope) -> tuple[Node | None, Node | None]:
         """Where the start value is replaced after the difference was taken, in its loop.
@@ -1103,23 +1095,19 @@ class Regions:
 
         switch (kind) { case 0: record(start); a(); record(stop); break; case 1: ... }
         """
-        if not _is_in_branch(end, pair.call):
-            return
         scope = self.scopes.scope_of(end)
+        choice = _choice_around(end, pair.call)
+        if choice is None:
+            return
         own = [(call, names) for call, where, names in self.records if where is scope]
+        starts = [call for call, names in own if names & pair.start_names]
         for last, names in own:
-            if last is end or not names & pair.end_names or last.end > pair.call.start:
+            if last is end or not names & pair.end_names or not _holds(choice, last):
                 continue
-            if not exclusive(last, end) or exclusive(last, pair.call):
-                continue
-            starts = [
-                call
-                for call, kept in own
-                if kept & pair.start_names and call.end <= last.start and not exclusive(call, last)
-            ]
-            if starts:
-                span = ((starts[-1].end, last.start),)
-                yield Region("event", scope, starts[-1], last, pair.call, pair.call, span)
+            begun = _begun_for(last, starts) if exclusive(last, end) else None
+            if begun is not None:
+                span = ((begun.end, last.start),)
+                yield Region("event", scope, begun, last, pair.call, pair.call, span)
 
     def _taken_off(self, pair: Pair) -> Node | None:
         """The end of an earlier span from the same start whose time is taken off: now - before.
@@ -1224,14 +1212,25 @@ class Regions:
             yield Region("event", scope, record, record, pair.call, pair.call, spans, carried=True)
 
 
-def _is_in_branch(node: Node, outside: Node) -> bool:
-    """Whether a branch lies around a node that does not hold another, later one."""
+def _choice_around(node: Node, outside: Node) -> Node | None:
+    """The outermost `if` or `switch` around a node that does not hold another, later one."""
+    found = None
     for parent in node.ancestors():
-        if parent.start <= outside.start and outside.end <= parent.end:
-            return False
-        if parent.kind in ("if", "elif", "else", "switch", "case"):
-            return True
-    return False
+        if _holds(parent, outside):
+            break
+        if parent.kind in ("if", "switch"):
+            found = parent
+    return found
+
+
+def _holds(around: Node, node: Node) -> bool:
+    return around.start <= node.start and node.end <= around.end
+
+
+def _begun_for(last: Node, starts: list[Node]) -> Node | None:
+    """Which of some readings or records, in order, is the one before another in its branch."""
+    before = (c for c in reversed(starts) if c.end <= last.start and not exclusive(c, last))
+    return next(before, None)
 
 
 def _precedes(call: Node, wait: Step | None) -> bool:

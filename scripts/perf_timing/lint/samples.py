@@ -796,9 +796,9 @@ def _ran_before(
         if step.position > position:
             break
         runs = step.works or step.roles & {r.BLOCKING, r.OPAQUE, r.HARNESS, r.COPY}
-        if not runs or left_out(step.site) or in_one_mode(source, step.site.start, position):
+        if not runs or in_one_mode(source, step.site.start, position):
             continue
-        if identities(step) & mine:
+        if identities(step) & mine and not left_out(step.site):
             return True
     if _called_before(source, scope, position, mine, left_out):
         return True

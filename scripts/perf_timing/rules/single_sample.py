@@ -76,7 +76,7 @@ from perf_timing.lint import roles as r
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
-from perf_timing.lint.regions import Region
+from perf_timing.lint.regions import Region, remembered
 from perf_timing.lint.scopes import Scope, callee_text, loops_around, squeeze
 
 CODE = "TIM304"
@@ -295,6 +295,7 @@ def _is_side_by_side(source: SourceFile, region: Region) -> bool:
     )
 
 
+@remembered
 def _words(source: SourceFile, region: Region) -> set[str]:
     """The literal texts that the time of a region is printed with."""
     printed = samples.fate(source, region).printed
@@ -303,6 +304,7 @@ def _words(source: SourceFile, region: Region) -> set[str]:
     }
 
 
+@remembered
 def _starts_idle(source: SourceFile, region: Region) -> bool:
     """Whether the last that happens before a region is a wait for the device."""
     before = source.flow.between(region.scope, -1, region.start.start)
