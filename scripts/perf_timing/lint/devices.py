@@ -229,7 +229,7 @@ class Devices:
         if text in ("True", "False", "None") or text.endswith(_ABOUT):
             return HOST
         full = self.scopes.resolve(text)
-        if _ARRAY_MODULES.match(full):
+        if _ARRAY_MODULES.match(full) or re.fullmatch(r"torch\.cuda\.\w+Tensor", full):
             return DEVICE
         if full.startswith("numpy."):
             return HOST

@@ -374,7 +374,8 @@ def _full_cycle(source: SourceFile, region: Region) -> bool:
     parts = [g for g in source.regions.all if g.end is not region.end and g.kind == "clock"]
     parts = [g for g in parts if g.start is region.start or loops_around(g.start)[:1] == loop]
     reads = [s for s in region.steps if s.waits and r.UPLOAD not in s.roles]
-    if any(g.start is not region.start or source.works(g) for g in parts) or (parts and not reads):
+    works = {id(g) for g in parts if any(s.works and r.ARITHMETIC not in s.roles for s in g.steps)}
+    if any(g.start is not region.start or id(g) in works for g in parts) or (parts and not reads):
         return False
     if not any(s.waits for s in region.steps) and not samples.is_training(region):
         return False  # the host may run ahead by all the steps

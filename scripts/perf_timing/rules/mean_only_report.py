@@ -116,6 +116,8 @@ def check(source: SourceFile) -> Iterator[Report]:
         for name, node in found:
             if samples.RATES.search(name) or _running(region, node) or _is_asserted(source, node):
                 continue  # mean-of-rates judges these; a running mean is a display
+            if _is_given_away(source, name, node):
+                continue
             if node.line not in seen:
                 seen.add(node.line)
                 value = samples.fate(source, region)
@@ -144,6 +146,22 @@ def _is_asserted(source: SourceFile, mean: Node) -> bool:
     name, scope = statement.children[0].text, source.scopes.scope_of(mean)
     uses = [u for u in source.uses(name, scope) if u.start > statement.end]
     return bool(uses) and all(source.statement(u).kind == "assert" for u in uses)
+
+
+def _is_given_away(source: SourceFile, name: str, mean: Node) -> bool:
+    """Whether all samples go into a dictionary that the function returns or writes, too."""
+    scope = source.scopes.scope_of(mean)
+    kept = {
+        base_name(statement.children[0].text)
+        for statement in (source.statement(use) for use in source.uses(name, scope))
+        if statement.kind == "assign"
+        and statement.children[0].kind == "subscript"
+        and squeeze(statement.children[-1].text) == name
+    }
+    if not kept:
+        return False
+    handed = (squeeze(a.text) for n in scope.nodes if n.kind == "call" for a in positional(n))
+    return bool(kept & ({squeeze(part.text) for _, part in _returned(scope)} | set(handed)))
 
 
 def _is_told(source: SourceFile, mean: Node) -> bool:
