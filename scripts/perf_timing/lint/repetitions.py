@@ -14,6 +14,7 @@ from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import callee_text, loop_body, squeeze
 
 _ONE = r"1[uUlL]*"
+_CAST = r"(\(\w+\)\s*|static_cast\s*<[^<>]*>\s*|(float|double)\s*)"
 
 
 def header_of(loop: Node) -> str:
@@ -90,8 +91,15 @@ def _shapes(body: Node, launch: Node, counter: str) -> bool:
     return bool(names & known)
 
 
+def is_divided(source: SourceFile, region: Region, loop: Node) -> bool:
+    """Whether a loop of C++ repeats: the time behind the region is divided by what it counts to."""
+    header = header_of(loop)
+    counted = re.match(r"for\s*\(\s*(?:\w+\s+)*(\w+)\s*=", header)
+    return counted is not None and _divided(source, region, header, counted[1])
+
+
 def _divided(source: SourceFile, region: Region, header: str, counter: str) -> bool:
     """Whether something behind the region is divided by a number that the loop's header names."""
     limits = set(re.findall(r"[A-Za-z_]\w*|\d{2,}", header.partition("(")[2])) - {counter}
     after = source.tree.text[region.end.end : region.scope.node.end]
-    return any(re.search(rf"/\s*(\(\w+\)\s*)?\(?\s*{re.escape(name)}\b", after) for name in limits)
+    return any(re.search(rf"/\s*{_CAST}?\(?\s*{re.escape(name)}\b", after) for name in limits)

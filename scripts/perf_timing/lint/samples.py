@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from perf_timing.lint import kernel_choice, variants
+from perf_timing.lint import kernel_choice, repetitions, variants
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import SourceFile
@@ -106,8 +106,19 @@ def fate(source: SourceFile, region: Region) -> Fate:
             uses = source.uses(name, where)
             if source.language == "cuda":
                 uses = [*uses, *source.uses(f"{name}.count", where)]  # of a duration
+                found.returned += _handed_back_with(name, node, where)
             todo += [u for u in uses if u.start > node.start and not _is_target(u)]
     return found
+
+
+def _handed_back_with(name: str, node: Node, scope: Scope) -> list[Node]:
+    """Where a function of C++ returns the record whose member was set: result.h2d_ms = ms."""
+    record, dot, _ = name.partition(".")
+    if not dot or record in scope.parameters:
+        return []
+    wanted = (record, f"std::move({record})")
+    returns = (n for n in scope.nodes if n.kind == "return" and n.start > node.start)
+    return [n for n in returns if n.children and squeeze(n.children[0].text) in wanted]
 
 
 def _stopwatch_output(source: SourceFile, region: Region) -> list[Step]:
@@ -1606,6 +1617,15 @@ def is_copy_stage(source: SourceFile, region: Region) -> bool:
         if other is not region
         and other.kind == region.kind
         and not (other.kind == "event" and any(o.kind == "for" for o in other.sample_loops))
+        and not _repeats_kernels(source, other)
+    )
+
+
+def _repeats_kernels(source: SourceFile, region: Region) -> bool:
+    """Whether a region of events repeats its kernels, and its time is divided by how often."""
+    loops = [loop for s in works(region) if s.works for loop in region.inner_loops(s.site)]
+    return region.kind == "event" and any(
+        repetitions.is_divided(source, region, loop) for loop in loops
     )
 
 

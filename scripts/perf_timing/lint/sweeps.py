@@ -46,6 +46,7 @@ _NAMED_PARTS = re.compile(r"for\s*\([^;{]*\[\s*\w+(\s*,\s*\w+)+\s*\]\s*:")
 _STEPS = re.compile(
     r"iter|rep|run|trial|round|pass|sample|step|frame|epoch|time|try|attempt|test", re.IGNORECASE
 )
+_GRID_AND_BLOCK = 2  # of the configuration of a launch; then come shared memory and the stream
 _LABELLED = 2  # arguments of a line that shows one value: its format and the value
 
 
@@ -129,7 +130,48 @@ def _is_cpp_sweep(loop: Node, body: Node) -> bool:
     chosen = set(re.findall(rf"\b(\w+)\s*\[\s*{begins[1]}\s*\]", body.text))
     if begins[1] in powers or any(_is_listed(name, loop) for name in sorted(chosen)):
         return True
-    return not _STEPS.search(begins[1] + head) and _is_shown_with(begins[1], body)
+    if _STEPS.search(begins[1] + head):
+        return False
+    return _is_shown_with(begins[1], body) or _configures(begins[1], body)
+
+
+def _configures(counter: str, body: Node) -> bool:
+    """Whether a C++ loop tries launch configurations, as threads in a block, and prints each.
+
+    scale<<<(n + threads - 1) / threads, threads>>>(x, n); ... printf("%d threads\\n", threads);
+    """
+    known = {counter}
+    for node in body.walk():
+        # dim3 block(side, side) reads like the declaration of a function.
+        made = node.kind in ("assign", "declarator") and len(node.children) > 1
+        if made and _mentions(node.children[-1], known):
+            known.add(squeeze(node.children[0].text))
+    shapes = (
+        part
+        for launch in body.walk()
+        if launch.kind == "launch"
+        for configured in launch.children[1:]
+        if configured.kind == "targs"
+        for part in configured.children[:_GRID_AND_BLOCK]
+    )
+    return any(_mentions(part, known) for part in shapes) and _is_written(counter, body)
+
+
+def _is_written(counter: str, body: Node) -> bool:
+    """Whether a loop of C++ prints its counter, with printf() or to a stream."""
+    for node in body.walk():
+        if node.kind == "call" and re.search(r"print\w*$", callee_text(node)):
+            written = positional(node)[1:]
+        elif node.kind == "binary" and _STREAM.match(node.text):
+            written = node.children[-1:]
+        else:
+            continue
+        if any(squeeze(part.text) == counter for part in written):
+            return True
+    return False
+
+
+_STREAM = re.compile(r"(std::)?(cout|cerr|clog|\w*(out|file|csv|log)\w*)\s*<<", re.IGNORECASE)
 
 
 def _is_shown_with(counter: str, body: Node) -> bool:

@@ -177,7 +177,7 @@ _TIME_TEXT = (
 )
 _SCALES = {"thousand": 3.0, "kilo": 3.0, "million": 6.0, "mega": 6.0, "billion": 9.0, "giga": 9.0}
 _RATE_TEXT = (
-    rf"(?:(?P<scale>{'|'.join(_SCALES)})[\s-]*)?(?<![A-Za-z])(?P<counted>[kKMGT]?(?:{_COUNTED}))\s*(?:/|\bper\b|p)\s*(?P<base>s|sec|second|secs)\b"
+    rf"(?:(?P<scale>{'|'.join(_SCALES)})[\s-]*|(?<![A-Za-z])(?P<letter>[KMGT])\s)?(?<![A-Za-z])(?P<counted>[kKMGT]?(?:{_COUNTED}))\s*(?:/|\bper\b|p)\s*(?P<base>s|sec|second|secs)\b"
     r"|(?P<prefix>[kKMGTP])(?P<binary>i?)B(?:ytes)?\s*(?:/\s*s(?:ec(?:ond)?)?|ps)\b"
     r"|(?P<flop>[MGTP])\s?FLOPS?(?:/s(?:ec)?|\b)|(?P<fps>fps|qps)\b"
 )
@@ -230,6 +230,7 @@ def _rate_label(found: re.Match[str]) -> Label | None:
         plain = re.fullmatch(_COUNTED, found["counted"], re.IGNORECASE)
         scaled = None if plain else found["counted"][0].lower()
         exponent = _PREFIX[scaled or ""] + _SCALES.get((found["scale"] or "").lower(), 0.0)
+        exponent += _PREFIX[(found["letter"] or "").lower()]  # M elements/s
         return Label("rate", exponent, "count", spelled)
     if found["prefix"]:
         return Label("rate", _PREFIX[found["prefix"].lower()], "bytes", spelled)

@@ -153,11 +153,37 @@ def _of_kernel(source: SourceFile, region: Region, launch: Node) -> Iterator[Rep
         return
     for call in kernel.nodes:
         if call.kind == "call" and callee_text(call) == "printf":
-            if samples.conditional(call, kernel.node) or _for_debugging(call):
+            if _spared(call, kernel.node) or _for_debugging(call):
                 continue
             message = KERNEL.format(call="printf", work=launch.line, start=region.start.line)
             related = ((region.start, "measured from here"), (launch, "launched here"))
             yield Report(call, message, note=KERNEL_NOTE, related=related)
+
+
+def _spared(call: Node, kernel: Node) -> bool:
+    """Whether a condition in a kernel that is no check of bounds lies around a write."""
+    child = call
+    for parent in call.ancestors():
+        if parent is kernel:
+            return False
+        if parent.kind in ("else", "case", "cond") or (
+            parent.kind == "if"
+            and (child is parent.children[0] or not _is_bound(parent.children[0].text))
+        ):
+            return True
+        child = parent
+    return False
+
+
+def _is_bound(condition: str) -> bool:
+    """Whether a condition picks the threads that have something to do: if (i < n && j < m)."""
+    return bool(_BOUNDS.fullmatch(condition)) and not _CHOSEN.search(condition)
+
+
+_INDEX = r"[A-Za-z_][\w.]*(\s*[-+*]\s*\w[\w.]*)*"
+_BOUND = rf"\(?\s*{_INDEX}\s*<=?\s*{_INDEX}\s*\)?"
+_BOUNDS = re.compile(rf"\(?\s*{_BOUND}(\s*&&\s*{_BOUND})*\s*\)?")
+_CHOSEN = re.compile(r"print|debug|verbos|show|dump", re.IGNORECASE)
 
 
 def _report(node: Node, start: Node, anywhere: bool = False, written: Node | None = None) -> Report:

@@ -323,7 +323,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
     if samples.loads_model(source, region):
         return False
     if source.language == "cuda" and (
-        convergence.runs_to_tolerance(region) or convergence.takes_many_steps(region)
+        convergence.runs_to_tolerance(region)
+        or (convergence.takes_many_steps(region) and not _done_another_way(source, region))
     ):
         return False
     if samples.is_progress(source, region) or samples.serves(source):
@@ -335,6 +336,29 @@ def _applies(source: SourceFile, region: Region) -> bool:
     if samples.makes_product(source, region) or _copied_before(source, region):
         return False
     return not _prints_each(source, region) and not samples.only_asserted(source, region)
+
+
+def _done_another_way(source: SourceFile, region: Region) -> bool:
+    """Whether the file also captures what C++ code launches here, or measures it once more.
+
+    A thousand steps are then a benchmark's: launches one by one are held against those of a graph.
+    """
+    kernels = {s.node.children[0].text for s in region.steps if s.node.kind == "launch"}
+    for scope in source.scopes.all:
+        begins = [n for n in scope.nodes if n.kind == "call" and _CAPTURES.search(callee_text(n))]
+        for node in scope.nodes if begins else ():
+            captured = node.kind == "launch" and node.children[0].text in kernels
+            if captured and node.start > begins[0].end and not region.holds(node):
+                return True
+    return any(
+        s.node.kind == "launch" and s.node.children[0].text in kernels and not region.holds(s.site)
+        for other in source.regions.all
+        if other.end.end <= region.start.start or region.end.end <= other.start.start
+        for s in other.steps
+    )
+
+
+_CAPTURES = re.compile(r"BeginCapture\w*$")
 
 
 def _replays(source: SourceFile, region: Region) -> bool:

@@ -5,11 +5,13 @@ Follows times from where they are read (clocks, event times, do_bench, chrono, p
 through the arithmetic of the file, and reports where the unit contradicts what is claimed for it:
 the text it is printed with, the name or key it is stored under, the unit of another branch or
 return, a time it is added to, compared with or divided by; and 1024 as a factor between units of
-time. In C++ also a rate of bytes that are multiplied by `sizeof` once more.
+time. Also FLOPS of operations that are divided by powers of 1024, and in C++ a rate of bytes that
+are multiplied by `sizeof` once more.
 
 ## Why it misleads
 The figure is wrong by 1000 or more, which is seen, or it is wrong on one path only (seconds on the
-CPU, milliseconds on the GPU), which is not. torch events and do_bench give milliseconds, host
+CPU, milliseconds on the GPU), which is not. Prefixes of FLOPS are decimal: with 1024**3 a GFLOPS
+figure is 6.9 % too low. torch events and do_bench give milliseconds, host
 clocks seconds, torch profiler rows and cutlass.testing.benchmark microseconds.
 
 ## Known problems
@@ -66,9 +68,9 @@ from perf_timing.lint.quantities import Quantity, literal, unit_name
 from perf_timing.lint.quantity_values import Problem
 from perf_timing.lint.quotients import factors, is_product, operator_between
 from perf_timing.lint.samples import operator
-from perf_timing.lint.scopes import callee_text, last_segment, positional
+from perf_timing.lint.scopes import callee_text, last_segment, positional, squeeze
 from perf_timing.lint.time_sources import may_time
-from perf_timing.lint.unit_labels import Label, label_after, label_before
+from perf_timing.lint.unit_labels import Label, label_after, label_before, label_of_name
 
 CODE = "TIM501"
 LABEL = "UNITS"
@@ -101,12 +103,21 @@ BYTES_TWICE = (
     " size of an element"
 )
 BYTES_NOTE = "Divide the bytes by the time, or multiply the number of elements by `sizeof` once."
+BINARY_FLOPS = (
+    "`{shown}` divides operations by {power}, but {label} counts powers of 1000; the figure is"
+    " {percent:.1f} % too low"
+)
+BINARY_NOTE = "Divide by 1e9 for GFLOPS, by 1e12 for TFLOPS; prefixes of operations are decimal."
 _IMPOSSIBLE = 15.0  # 1e15 a second as the unit of a rate
 
 
 def check(source: SourceFile) -> Iterator[Report]:
     """Every contradiction between units."""
+    binary = list(_binary_flops(source))
+    yield from binary
     for problem in source.units[0]:
+        if any(problem.node is report.node for report in binary):
+            continue
         if problem.value.kind == "rate" and min(problem.value.exponents) >= _IMPOSSIBLE:
             continue  # a factor was taken for a unit: no device moves that much
         if _belongs_to_bytes(problem) or _averages(source, problem) or _seeds(source, problem):
@@ -119,6 +130,66 @@ def check(source: SourceFile) -> Iterator[Report]:
         yield Report(problem.node, _message(problem), note=note, related=tuple(related))
     if source.language == "cuda" and "sizeof" in source.tree.text:
         yield from _bytes_twice(source)
+
+
+def _binary_flops(source: SourceFile) -> Iterator[Report]:
+    """Rates of operations whose prefix is made with powers of 1024: flops / s / 1024**3."""
+    text = source.tree.text
+    flops = _FLOPS_TEXT.search(text) and _BINARY_TEXT.search(text)
+    for node in source.tree.of_kind("binary") if flops else ():
+        if not is_product(node) or is_product(node.parent) or not _BINARY_TEXT.search(node.text):
+            continue
+        above, below = factors(node)
+        power = round(sum(map(_power_of_1024, below)) - sum(map(_power_of_1024, above)), 2)
+        if power < 2 or _BYTES.search(node.text):
+            continue
+        for label in _claims(source, node):
+            if label.work == "flops" and label.exponent == 3 * power:
+                yield Report(
+                    node,
+                    BINARY_FLOPS.format(
+                        shown=_shorten(node.text),
+                        power=f"1024**{power:.0f}",
+                        label=label.text,
+                        percent=100 * (1 - (1000 / 1024) ** power),
+                    ),
+                    note=BINARY_NOTE,
+                )
+                break
+
+
+_BINARY_TEXT = re.compile(r"1024|1\w*\s*<<\s*[2-4]0|\b2(\.0?)?\s*\*\*\s*[2-4]0")
+_FLOPS_TEXT = re.compile(r"[MGT]\s?flop", re.IGNORECASE)
+_BYTES = re.compile(r"byte|sizeof|element_size|itemsize", re.IGNORECASE)
+
+
+def _power_of_1024(factor: Node) -> float:
+    """The power of 1024 that a constant is: 2 for 1048576, 3 for 1024**3, 1 << 30, pow(1024, 3)."""
+    text = squeeze(factor.text).strip("()")
+    found = re.fullmatch(r"1\w*<<([2-4]0)|2(?:\.0?)?\*\*([2-4]0)", text)
+    if found:
+        return int(found[1] or found[2]) / 10
+    found = re.fullmatch(r"(?:(?:std::|math\.)?pow\()?1024(?:\.0?)?f?(?:\*\*|,)([2-4])", text)
+    if found:
+        return float(found[1])
+    number = literal(factor.text) if factor.kind == "number" else None
+    exponent = math.log(number.value, 1024) if number is not None and number.value >= 1024 else 0.5
+    return round(exponent) if abs(exponent - round(exponent)) < 1e-6 else 0.0
+
+
+def _claims(source: SourceFile, node: Node) -> Iterator[Label]:
+    """The units that a name, or the outputs of it, and a text beside a value give it."""
+    assigned = next((p for p in node.ancestors() if p.kind in ("assign", "block", "call")), None)
+    if assigned is None or assigned.kind != "assign":
+        yield from _labels_beside(source, node)
+        return
+    name = squeeze(assigned.children[0].text)
+    label = label_of_name(name)
+    if label is not None:
+        yield label
+    for use in source.scopes.scope_of(node).names.get(name, []):
+        if use.start > node.end:
+            yield from _labels_beside(source, use)
 
 
 def _bytes_twice(source: SourceFile) -> Iterator[Report]:
@@ -336,12 +407,19 @@ def _converts(factor: float) -> bool:
     return abs(exponent - round(exponent)) < 1e-6
 
 
+def _shorten(text: str) -> str:
+    shown = re.sub(r"\s+", " ", text)
+    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 3] + "..."
+
+
+_LONGEST = 60  # characters of the code in a message
+
+
 def _message(problem: Problem) -> str:
     unit = unit_name(problem.value)
     if problem.kind != "mixed" and problem.value.kind == "time" and not problem.value.usual:
         unit += ", as if converted twice or the wrong way"
-    shown = re.sub(r"\s+", " ", problem.node.text)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    shown = _shorten(problem.node.text)
     if problem.kind == "factor":
         return f"`{shown}` converts a time by 1024; units of time differ by 1000"
     if problem.kind == "label":
