@@ -733,9 +733,20 @@ class Roles:
         return "" if kind is None else kind.text.strip("\"'")
 
     def _is_summed(self, node: Node, callee: str, scope: Scope) -> bool:
-        """Whether a loss is a sum: 0 to begin with, or sum(losses). No number goes back."""
+        """Whether a loss is a sum: 0 to begin with, or sum(losses). No number goes back.
+
+        Be it worked out here, or by a function that returns it.
+        """
         value = self.scopes.definition(node, callee.rpartition(".")[0], scope)
-        return value is not None and (value.kind == "number" or value.text.startswith("sum("))
+        if value is None:
+            return False
+        made = self.scopes.called_function(value, scope) if value.kind == "call" else None
+        if made is None:
+            return value.kind == "number" or value.text.startswith("sum(")
+        back = [n.children[0] for n in made.nodes if n.kind == "return" and n.children]
+        parts = [p for v in back for p in (v.children if v.kind == "tuple" else [v])]
+        values = [v for p in parts for _, v in self.scopes.assignments(p.text, made)]
+        return any(value.text.startswith("sum(") for value in (*parts, *values))
 
     def _on_host(self, node: Node, callee: str, scope: Scope) -> bool:
         """Whether the optimizer's name, class or parameters say that it runs on the host."""

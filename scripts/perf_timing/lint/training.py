@@ -55,7 +55,19 @@ class StepLoop:
 
     def repeats(self, step: Step) -> bool:
         """Whether a step belongs to each iteration, or to a loop over parts of its batch."""
-        return self.loop in _loops(step.site) and not is_pass(step)
+        return self.loop in _loops(step.site) and (not is_pass(step) or self.gives_loss(step))
+
+    def gives_loss(self, step: Step) -> bool:
+        """Whether a step is part of the function whose result the backward pass starts from.
+
+        Such a function may loop, over the heads or the scales of a model: it is no pass of its own.
+        """
+        statement = step.site.parent
+        if len(step.helpers) != 1 or statement is None or statement.kind != "assign":
+            return False
+        target = statement.children[0]
+        taken = target.children if target.kind == "tuple" else [target]
+        return any(part.text in self.losses for part in taken)
 
     @property
     def losses(self) -> frozenset[str]:

@@ -13,7 +13,8 @@ the figure is about. cudaMalloc and cudaFree also wait for the device.
 Where the output buffer is part of what is compared (an API that returns a new tensor), the report
 can be suppressed with that reason. A constant that an operator takes where it is made, and zeros of
 an accumulator of atomics, are part of what a timed function computes. Model code is not reported,
-and training steps only where the first of them are left out. Nor is a copy of what the iteration
+and training steps only where the first of them are left out, or, of random data that is made in
+each of them, where a warm-up precedes those of a benchmark. Nor is a copy of what the iteration
 before has brought, nor one that is part of a figure from end to end by its name. Nor is a figure
 beside which another one leaves the allocation out: it is the total. In C++ one report stands for
 three and more allocations of a block.
@@ -120,8 +121,25 @@ def check(source: SourceFile) -> Iterator[Report]:
             )
         ]
         seen |= {id(step.node) for step in found}
+        if samples.is_training(region) and not _drops_first(source, region):
+            yield from _data_of_steps(region, found)
+            continue
         for step, others in _grouped(source, found):
             yield _report(region, step, others)
+
+
+def _data_of_steps(region: Region, found: list[Step]) -> Iterator[Report]:
+    """Random data made in each training step of a benchmark, once a line of the step."""
+    lines: set[int] = set()
+    for step in found:
+        if _RANDOM.search(callee_text(step.node)) and step.site.line not in lines:
+            lines.add(step.site.line)
+            call = last_segment(callee_text(step.site if step.helpers else step.node))
+            message = MESSAGE.format(call=call, start=region.start.line)
+            related = [(region.start, "measured from here")]
+            if step.helpers:
+                related.insert(0, (step.node, "allocated here"))
+            yield Report(step.site, message, related=tuple(related))
 
 
 def _grouped(source: SourceFile, found: list[Step]) -> Iterator[tuple[Step, list[Step]]]:
@@ -159,7 +177,11 @@ def _applies(source: SourceFile, region: Region) -> bool:
     ):
         return False
     meant = samples.is_benchmark(source, region) or samples.returns_time(source, region)
-    if not meant or (samples.is_training(region) and not _drops_first(source, region)):
+    if not meant:
+        return False
+    if samples.is_training(region) and not (
+        _drops_first(source, region) or _benchmarks_steps(source, region)
+    ):
         return False
     if source.flow.host_only(region.end, region.scope) or samples.means_first(source, region):
         return False
@@ -171,6 +193,18 @@ def _applies(source: SourceFile, region: Region) -> bool:
     if source.language == "python":
         meant_elsewhere += r"|copy|transfer"  # there the copy makes the buffer
     return not re.search(meant_elsewhere, source.intent(region), re.IGNORECASE)
+
+
+def _benchmarks_steps(source: SourceFile, region: Region) -> bool:
+    """Whether training steps are repeated to be timed: a warm-up ran before, under such a name."""
+    return (
+        source.language == "python"
+        and purpose.is_named_so(source, region.delta)
+        and samples.warmed(source, region)
+    )
+
+
+_RANDOM = re.compile(r"(^|[._])(rand|randn|randint|random|normal|uniform)(_like)?$")
 
 
 def _drops_first(source: SourceFile, region: Region) -> bool:
@@ -197,6 +231,14 @@ def _is_result(source: SourceFile, step: Step) -> bool:
     names = [target_key(p.children[0]) for p in step.node.ancestors() if p.kind == "assign"]
     returned = " ".join(n.text for n in function.nodes if n.kind == "return")
     return any(re.search(rf"\b{re.escape(name)}\b", returned) for name in names)
+
+
+def _only_makes(source: SourceFile, step: Step) -> bool:
+    """Whether a function of the file does nothing on the device but to make random data."""
+    steps = source.flow.steps(step.helpers[-1]) if step.helpers else []
+    return all(r.ALLOC in s.roles or not s.works for s in steps) and bool(
+        steps and _RANDOM.search(callee_text(step.node))
+    )
 
 
 def _is_temporary(source: SourceFile, region: Region, step: Step) -> bool:
@@ -308,7 +350,8 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
         return False
     if samples.rare(step.site, region.start):
         return False
-    if _is_result(source, step) and not _is_temporary(source, region, step):
+    data = samples.is_training(region) and _only_makes(source, step)
+    if not data and _is_result(source, step) and not _is_temporary(source, region, step):
         return False
     if _is_formula(source, region, step):
         return False

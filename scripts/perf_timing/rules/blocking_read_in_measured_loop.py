@@ -145,7 +145,7 @@ def _training_steps(source: SourceFile) -> Iterator[tuple[tuple[Node, str], Step
         reads = [
             step
             for number, step in enumerate(steps)
-            if _reads(step)
+            if (_reads(step) or (_reads_once(step) and training.gives_loss(step)))
             and training.repeats(step)
             and (first < number or callee_text(step.node).partition(".")[0] in losses)
         ]
@@ -275,15 +275,18 @@ def _reads_anyway(branch: Node, reads: list[Step]) -> bool:
 
 def _reads(step: Step) -> bool:
     """Whether a call reads from the device, itself or in a helper that is no pass of its own."""
+    loops = any(n.kind in ("for", "while") for helper in step.helpers for n in helper.nodes)
+    return _reads_once(step) and not loops
+
+
+def _reads_once(step: Step) -> bool:
+    """Whether a call reads from the device, wherever it stands."""
     if r.READ not in step.roles or step.roles & {r.UPLOAD, r.JOIN, r.IO}:
         return False
-    if step.node.kind != "call" or re.match(
-        r"(eval|evaluate|validat|empty_cache)", last_segment(callee_text(step.node))
-    ):
-        return (
-            False  # a pass by itself, of which the metrics come back; an empty_cache() reads none
-        )
-    return not any(n.kind in ("for", "while") for helper in step.helpers for n in helper.nodes)
+    # A pass by itself, of which the metrics come back; an empty_cache() reads none.
+    others = r"(eval|evaluate|validat|empty_cache)"
+    called = last_segment(callee_text(step.node)) if step.node.kind == "call" else "empty_cache"
+    return not re.match(others, called)
 
 
 def _blocks(source: SourceFile, region: Region, step: Step) -> bool:

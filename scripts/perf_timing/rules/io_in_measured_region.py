@@ -401,15 +401,17 @@ _FILES = re.compile(
 def _saved(source: SourceFile, region: Region) -> Iterator[Node]:
     """Calls that write a file of the model in every epoch that is timed as a whole.
 
-    It takes seconds, as no line of text does. The time of a whole program holds them on purpose.
+    It takes seconds, as no line of text does. The time of a whole program holds them on purpose,
+    and so does that of nothing but the writing.
     """
     if source.language != "python" or not region.sample_loops:
         return
     low, high = region.start.end, region.end.start
-    for call in region.scope.nodes:
-        if call.kind != "call" or not low <= call.start <= call.end <= high:
-            continue
+    calls = [n for n in region.scope.nodes if n.kind == "call" and low <= n.start and n.end <= high]
+    for call in calls:
         if _sometimes(call, region.start) or region.inner_loops(call):
+            continue
+        if all(call.start <= n.start < call.end or _PREPARES.search(callee_text(n)) for n in calls):
             continue
         helper = source.scopes.called_function(call, region.scope)
         if helper is None:
@@ -422,6 +424,11 @@ def _saved(source: SourceFile, region: Region) -> Iterator[Node]:
             for n in helper.nodes
         ):
             yield call
+
+
+_PREPARES = re.compile(
+    r"(^|[._])(makedirs|mkdir|join|exists|print|info|log|state_dict|synchronize|barrier|Path)$"
+)
 
 
 def _sometimes(node: Node, outside: Node) -> bool:

@@ -2,8 +2,9 @@
 
 ## What it does
 Looks at times that are stored or reported as data, loading or fetch time. Reports the closing
-reading where the region holds a blocking copy to the device or a wait for it beside the fetch, and
-the opening reading where the batch was fetched before it.
+reading where the region holds a blocking copy to the device, a wait for it or, after the step, the
+first read of its result beside the fetch, and the opening reading where the batch was fetched
+before it.
 
 ## Why it misleads
 A blocking copy waits for the kernels that the previous step queued. The device's own work is then
@@ -50,8 +51,10 @@ import re
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
+from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
+from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import callee_text, loops_around, positional, squeeze, target_key
 from perf_timing.lint.unit_labels import tokens_of
@@ -207,10 +210,28 @@ def _other_work(source: SourceFile, region: Region, name: str) -> Report | None:
             what = "the blocking copy"
         elif r.WAIT in step.roles:
             what = "the wait"
+        elif _reads_late(source, region, step):
+            what = "the read"
         if what:
             message = MESSAGE.format(name=name, what=what, line=step.site.line)
             return Report(region.end, message, related=((step.site, what),))
     return None
+
+
+def _reads_late(source: SourceFile, region: Region, step: Step) -> bool:
+    """Whether each step reads its result behind the start, before which nothing waits for it.
+
+    end = time.time(); losses.update(loss.item()): the work of the step is billed to the next batch.
+    """
+    loops = loops_around(region.start)
+    reads = r.READ in step.roles and not step.roles & {r.UPLOAD, r.IO}
+    if not (reads and region.carried and loops and step.position > region.start.end):
+        return False
+    if callee_text(step.node).endswith("empty_cache") or samples.rare(step.site, loops[0]):
+        return False
+    before = source.flow.between(region.scope, loops[0].start, region.start.start)
+    done = max((s.position for s in before if s.works), default=0)
+    return done > 0 and not any(s.waits and s.position > done for s in before)
 
 
 def _restarts(source: SourceFile, region: Region) -> list[int]:

@@ -11,7 +11,8 @@ route, or it came last and found all the others waiting. Its time is a sample of
 as that of the job.
 
 ## Known problems
-A reduction in another function is not seen. Helpers that print on rank 0 only are not followed.
+A reduction in another function is not seen. Helpers that print on rank 0 only are not followed;
+what a function returns is, into the functions that call it.
 
 ## Example
 ```python
@@ -66,7 +67,7 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment
+from perf_timing.lint.scopes import callee_text, last_segment, target_key
 
 CODE = "TIM505"
 LABEL = "DIST-RANK0"
@@ -108,7 +109,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if _combined(source, region):
             continue
-        for printed in _prints(source, region):
+        for printed in [*_prints(source, region), *_prints_of_callers(source, region)]:
             if printed.line not in seen and _on_rank_zero(printed):
                 seen.add(printed.line)
                 message = MESSAGE.format(line=timed[0].site.line)
@@ -122,9 +123,45 @@ def _prints(source: SourceFile, region: Region) -> list[Node]:
     printed = list(fate.printed)
     later = [n for n in region.scope.nodes if n.kind == "call" and n.start > region.end.end]
     for call in (c for c in later if _SAYS.search(callee_text(c))):
-        if any(n.kind == "name" and n.text.partition(".")[0] in names for n in call.walk()):
+        if _mentions(call, names):
             printed.append(call)
     return printed
+
+
+def _prints_of_callers(source: SourceFile, region: Region) -> Iterator[Node]:
+    """Where callers print the time that a function returns, and do not combine it with others."""
+    fate = samples.fate(source, region)
+    places = {place for node in fate.returned for place in _returned_at(node, fate.names)}
+    for site in source.scopes.call_sites(region.scope) if places else []:
+        target = site.parent.children[0] if site.parent and site.parent.kind == "assign" else None
+        if target is None or site.parent is None or site.parent.children[-1] is not site:
+            continue
+        parts = dict(enumerate(target.children)) if target.kind == "tuple" else {-1: target}
+        taken = {target_key(part) for place, part in parts.items() if place in places}
+        later = [n for n in source.scopes.scope_of(site).nodes if n.start > site.end]
+        for node in later:  # ms = took * 1e3; t = torch.tensor([took])
+            if node.kind == "assign" and _mentions(node.children[-1], taken):
+                taken.add(target_key(node.children[0]))
+        calls = [n for n in later if n.kind == "call" and _mentions(n, taken)]
+        if not any(is_collective(source, c) or _COMBINES.search(callee_text(c)) for c in calls):
+            yield from (call for call in calls if _SAYS.search(callee_text(call)))
+
+
+def _returned_at(node: Node, names: set[str]) -> Iterator[int]:
+    """The places of a time in what is returned; -1 where nothing stands beside it."""
+    value = node.children[0] if node.children else node
+    if value.kind != "tuple":
+        yield -1
+        return
+    yield from (
+        place
+        for place, part in enumerate(value.children)
+        if any(leaf.text in names for leaf in part.walk() if leaf.kind == "name")
+    )
+
+
+def _mentions(node: Node, names: set[str]) -> bool:
+    return any(n.kind == "name" and n.text.partition(".")[0] in names for n in node.walk())
 
 
 def _aligned_operation(source: SourceFile, region: Region) -> list[Step]:

@@ -10,7 +10,7 @@ a device-wide wait in each step, beside the readings that time the steps, or whe
 them that hands out the batches (`log_every`). In C++ a sample's wait, for the device or for its end
 event, is reported only where the samples are added up and the loop does nothing else on the device
 but to take samples of other kernels: it could then stand behind the loop. Of a function that a C++
-helper is given to run in its loop, the wait itself is reported.
+helper is given to run in its loop, or do_bench() and its like to time, the wait itself is reported.
 
 ## Why it misleads
 The queue runs dry in each iteration, so the latency of a launch and of a wake-up is added to every
@@ -109,6 +109,11 @@ BEFORE = (
     "{call} waits between the start event and the work; the figure holds the wake-up of the host"
     " and the launch"
 )
+HARNESS = (
+    "{call} waits for the device in each call of the function that a benchmark helper times; the"
+    " helper waits by itself, and the figure holds the wake-up of the host"
+)
+HARNESS_NOTE = "Leave the wait out of the function, or call its work without it."
 NOTE = "Wait once after the loop; render-timing loop, simple-event and raw-cuda do so."
 HELPER_NOTE = (
     "Queue the work without the wait of {helper}(), and wait once after the loop; render-timing"
@@ -147,6 +152,10 @@ def check(source: SourceFile) -> Iterator[Report]:
         if id(step.site) not in seen:
             seen.add(id(step.site))
             yield _report(region, step, step.site, MESSAGE, NOTE, "recorded")
+    for region, step in _in_harness(source):
+        if id(step.node) not in seen:
+            seen.add(id(step.node))
+            yield _report(region, step, step.node, HARNESS, HARNESS_NOTE, "timed here")
     for timed, step in _training_steps(source):
         if id(step.site) not in seen:
             seen.add(id(step.site))
@@ -286,6 +295,31 @@ def _each_step(source: SourceFile) -> Iterator[tuple[Region, Step]]:
                     and not samples.rare(step.site, region.start)
                 ):
                     yield region, step
+
+
+def _in_harness(source: SourceFile) -> Iterator[tuple[Region, Step]]:
+    """Waits behind the work of a function that a helper of a library times, which waits by itself.
+
+    A helper of the file's own may need them: its clock or its events are not looked at here.
+    """
+    if source.language != "python":
+        return
+    for region in source.regions.harnessed:
+        if not _QUEUES.search(source.scopes.resolve(callee_text(region.start))):
+            continue
+        worked = False
+        for step in region.steps:
+            waits = r.WAIT in step.roles and step.node.kind == "call"
+            if waits and worked and _DEVICE_WIDE.search(callee_text(step.node)):
+                inside = [p for p in step.node.ancestors() if p.kind in ("if", "elif", "else")]
+                if all(device_condition(p.children[0].text) for p in inside if p.kind != "else"):
+                    yield region, step
+            worked |= step.works
+
+
+_QUEUES = re.compile(
+    r"(^|\.)(do_bench\w*|testing\.\w*bench\w*|bench_kineto|cupyx\.\w+\.(benchmark|repeat))$"
+)
 
 
 def _training_steps(source: SourceFile) -> Iterator[tuple[tuple[Node, str], Step]]:

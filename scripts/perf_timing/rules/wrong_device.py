@@ -2,7 +2,8 @@
 
 ## What it does
 Reports a wait without a device where the measured work was put on a numbered device other than the
-first, a helper that gets the device but waits for the current one, and in CUDA C++ a wait after
+first, a helper that gets the device but waits for the current one, such waits of a process that
+puts its work on the device of its rank and makes none current, and in CUDA C++ a wait after
 cudaSetDevice has switched away from the device of the launches.
 
 ## Why it misleads
@@ -10,7 +11,8 @@ A wait covers one device only: the current one. Where the work runs on another d
 once, and the figure is launch time.
 
 ## Known problems
-A device that is only known at run time, and one that another file makes current, are not seen.
+A device that is only known at run time is not seen but for that of the rank, and one that another
+file makes current never. Ranks count only where the file itself joins the process group.
 
 ## Example
 ```python
@@ -88,6 +90,19 @@ _MAKES_CURRENT = re.compile(
     r"cuda\.set_device\(|with\s+[^:]*cuda\.device\(|CUDA_VISIBLE_DEVICES"
     r"|set_default_device\(\s*[\"']cuda:\d|Device\(\d+\)\.use"
 )
+_JOINS = re.compile(r"init_process_group\(")
+_CHOOSES = re.compile(
+    r"set_device\w*\(|CUDA_VISIBLE_DEVICES|device_id\s*=|init_device_mesh|Accelerator\(|deepspeed"
+    r"|set_default_device"
+)
+_ENTERS = re.compile(r"with\s+[^:]*cuda\.device\(")
+_RANK = r"((?:\w+\.)?(?:local_|global_)?rank(?:\(\))?|(?:\w+\.)*get_rank\(\))"
+_BY_RANK = re.compile(
+    rf"[\"'](?:cuda|xpu|hip):\{{{_RANK}\s*(?:%[^}}]*)?\}}"
+    rf"|torch\.device\(\s*[\"']cuda[\"']\s*,\s*{_RANK}\s*(?:%[^)]*\(?\)?)?\)"
+    rf"|[\"']cuda:[\"']\s*\+\s*str\(\s*{_RANK}\s*\)"
+    rf"|\.(?:to|cuda)\(\s*{_RANK}\s*[,)]|\bdevice\s*=\s*{_RANK}\s*[,)]"
+)
 
 
 def check(source: SourceFile) -> Iterator[Report]:
@@ -104,6 +119,7 @@ def check(source: SourceFile) -> Iterator[Report]:
 
 
 def _python(source: SourceFile, region: Region) -> Iterator[Report]:
+    yield from _of_rank(source, region)
     if _MAKES_CURRENT.search(source.tree.code):
         return
     work = [s for s in region.steps if s.works or r.BLOCKING in s.roles]
@@ -122,6 +138,66 @@ def _python(source: SourceFile, region: Region) -> Iterator[Report]:
         yield Report(wait.node, message)
 
 
+def _of_rank(source: SourceFile, region: Region) -> Iterator[Report]:
+    """Waits of a process that puts its work on the device of its rank, and makes none current.
+
+    Only where the file itself joins the process group: else the device is chosen in another one.
+    """
+    code = source.tree.code
+    if not _JOINS.search(code) or _CHOOSES.search(code) or _within_device(source, region):
+        return
+    work = [s for s in region.steps if s.works or r.BLOCKING in s.roles]
+    device = _rank_device(source, region, work) if work else ""
+    if not device:
+        return
+    done: Step | None = None  # the last work before a wait, be it a warm-up before the region
+    for step in source.flow.steps(region.scope):
+        if step.works:
+            done = step
+        waits = r.WAIT in step.roles and _names_no_device(source, step.node)
+        if waits and done is not None and step.position < region.end.start:
+            message = MESSAGE.format(
+                call=callee_text(step.node),
+                waited="device 0 in each rank, as none is made current",
+                work=done.site.line,
+                device=device,
+            )
+            yield Report(step.node, message)
+
+
+def _within_device(source: SourceFile, region: Region) -> bool:
+    """Whether a `with torch.cuda.device(...)` lies around the region or a call of the module."""
+    blocks = [n for n in source.tree.root.walk() if n.kind == "with" and _ENTERS.search(n.text)]
+    return any(
+        block.start <= region.start.start < block.end
+        or any(
+            n.kind == "call" and last_segment(callee_text(n)) in source.scopes.functions
+            for n in block.walk()
+        )
+        for block in blocks
+    )
+
+
+def _rank_device(source: SourceFile, region: Region, work: list[Step]) -> str:
+    """The device of the process's rank, as it is written, where the operands were put on it."""
+    for name in sorted(_operands(work)):
+        for _, value in source.scopes.assignments(name, region.scope):
+            texts = [value.text]
+            for device in re.findall(r"(?:\.to\(|device\s*=\s*)\s*(\w+)\s*[,)]", value.text):
+                texts += [v.text for _, v in source.scopes.assignments(device, region.scope)]
+            for text in texts:
+                found = _BY_RANK.search(text)
+                if found:
+                    return next(f"cuda:{{{group}}}" for group in found.groups() if group)
+    return ""
+
+
+def _operands(work: list[Step]) -> set[str]:
+    """The variables that the work is given or that execute it."""
+    leaves = (leaf for step in work for leaf in step.site.walk() if leaf.kind == "name")
+    return {squeeze(leaf.text).partition(".")[0] for leaf in leaves}
+
+
 def _names_no_device(source: SourceFile, call: Node) -> bool:
     full = source.scopes.resolve(callee_text(call))
     return not positional(call) and re.search(r"(cuda|xpu)\.synchronize$", full) is not None
@@ -129,12 +205,7 @@ def _names_no_device(source: SourceFile, call: Node) -> bool:
 
 def _device_of(source: SourceFile, region: Region, work: list[Step]) -> str:
     """The numbered device that the region's operands were put on, or ""."""
-    names = set()
-    for step in work:
-        for leaf in step.site.walk():
-            if leaf.kind == "name":
-                names.add(squeeze(leaf.text).partition(".")[0])
-    for name in sorted(names):
+    for name in sorted(_operands(work)):
         for _, value in source.scopes.assignments(name, region.scope):
             found = _numbered(source, value.text, region.scope)
             if found:
