@@ -11,7 +11,7 @@ save, and started again: what the other steps do is in its figure, up to their l
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from perf_timing.lint import samples
@@ -67,13 +67,17 @@ class StepLoop:
             return False
         target = statement.children[0]
         taken = target.children if target.kind == "tuple" else [target]
-        return any(part.text in self.losses for part in taken)
+        losses = self._losses(s for s in self.steps if not s.helpers)
+        return any(part.text in losses for part in taken)
 
     @property
     def losses(self) -> frozenset[str]:
         """The names of what the backward pass starts from: the forward pass is behind them."""
+        return self._losses(self.steps)
+
+    def _losses(self, steps: Iterable[Step]) -> frozenset[str]:
         found = set()
-        for step in self.steps:
+        for step in steps:
             if last_segment(_callee(step)) == "backward" or _scales(step):
                 given = positional(step.node)[:1]
                 found.add(given[0].text if given else _callee(step).rpartition(".")[0])

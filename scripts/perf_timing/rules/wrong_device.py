@@ -64,11 +64,13 @@ import re
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
+from perf_timing.lint.collectives import is_barrier
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import Scope, call_args, callee_text, last_segment, positional, squeeze
+from perf_timing.lint.training import of_one_rank
 
 CODE = "TIM406"
 LABEL = "WRONG-DEVICE"
@@ -146,14 +148,17 @@ def _of_rank(source: SourceFile, region: Region) -> Iterator[Report]:
     code = source.tree.code
     if not _JOINS.search(code) or _CHOOSES.search(code) or _within_device(source, region):
         return
+    if any(of_one_rank(parent) for parent in region.end.ancestors()):
+        return  # the first rank takes the time: its device is the current one
     work = [s for s in region.steps if s.works or r.BLOCKING in s.roles]
     device = _rank_device(source, region, work) if work else ""
     if not device:
         return
-    done: Step | None = None  # the last work before a wait, be it a warm-up before the region
+    # The last work before a wait, be it a warm-up before the region. A barrier waits for all of it.
+    done: Step | None = None
     for step in source.flow.steps(region.scope):
-        if step.works:
-            done = step
+        if step.works or is_barrier(step.node):
+            done = None if is_barrier(step.node) else step
         waits = r.WAIT in step.roles and _names_no_device(source, step.node)
         if waits and done is not None and step.position < region.end.start:
             message = MESSAGE.format(
