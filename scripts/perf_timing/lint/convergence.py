@@ -14,10 +14,12 @@ from perf_timing.lint.flow import Step, exclusive
 from perf_timing.lint.preprocessor import are_alternatives
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
+    Scopes,
     base_name,
     callee_text,
     last_segment,
     loop_body,
+    loops_around,
     positional,
     squeeze,
 )
@@ -105,6 +107,34 @@ def runs_to_tolerance(region: Region) -> bool:
 
 
 _MANY_STEPS = 1000
+
+
+def trains_over_epochs(scopes: Scopes, region: Region) -> bool:
+    """Whether a C++ region is a training run, or a stage of its steps: a loop counts epochs.
+
+    That loop lies in the region, or around the call of the function, or of its callers.
+    """
+    inside = (n for n in region.scope.nodes if n.kind in ("for", "while") and region.holds(n))
+    if any(_counts_epochs(loop) for loop in inside):
+        return True
+    scope, around = region.scope, loops_around(region.start)
+    for _ in range(_MOST_CALLERS):
+        if any(_counts_epochs(loop) for loop in around):
+            return True
+        sites = scopes.call_sites(scope)
+        if not sites:
+            return False
+        scope, around = scopes.scope_of(sites[0]), loops_around(sites[0])
+    return False
+
+
+_MOST_CALLERS = 4
+
+
+def _counts_epochs(loop: Node) -> bool:
+    return bool(loop.children) and bool(
+        re.search(r"epoch", loop.children[0].text + loop.text[:60], re.IGNORECASE)
+    )
 
 
 def takes_many_steps(region: Region) -> bool:

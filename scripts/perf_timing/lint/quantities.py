@@ -183,6 +183,8 @@ def multiply(a: Value, b: Value) -> Value:
     if isinstance(a, Many) or isinstance(b, Many):
         return _spread(multiply, a, b)
     if isinstance(a, Number) and isinstance(b, Number):
+        if 1.0 in (a.value, b.value):
+            return a if b.value == 1.0 else b  # 1024**3 * 1.0
         if (a.binary or b.binary) and not (a.shift and b.shift):
             return Number(a.value * b.value, opaque=a.opaque or b.opaque)  # 64 * 1024 counts
         return _fold(a.value * b.value, a.shift + b.shift, a, b)

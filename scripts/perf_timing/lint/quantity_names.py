@@ -86,6 +86,9 @@ def by_name(key: str) -> Value:
 def named_number(number: Number, key: str) -> Number:
     """A constant with a name: a count, a factor between units, or possibly either."""
     tokens = set(tokens_of(key))
+    counts = tokens & _FACTOR_WORDS == {"per"} and not tokens & TIME_UNITS.keys()
+    if counts and not _SIZE_FACTOR.search(last_segment(key)) and "second" not in tokens:
+        return Number(number.value, number.shift, True, number.binary)  # MSGS_PER_GPU
     if tokens & _FACTOR_WORDS or label_of_name(key) is not None:
         return number
     if _COUNTS.search(last_segment(key)):

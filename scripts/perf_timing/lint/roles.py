@@ -639,7 +639,7 @@ class Roles:
         vendor = words.CPP_VENDOR.sub("", short)
         if vendor != short and "." in callee:  # cudart.cudaMemcpyAsync() and its like
             return self._runtime(vendor, node) - {RECORD, ELAPSED}
-        if self._checks(node):
+        if self._checks(node) or self._checks_wait(node):
             return set()
         if words.COLLECTIVE.search(full) and re.search(
             r"dist|comm|nccl|torch\.distributed|pg|group|hvd", full
@@ -720,6 +720,12 @@ class Roles:
     @cached_property
     def _pipelines(self) -> bool:
         return "Pipeline" in self.scopes.tree.text or "pipeline(" in self.scopes.tree.text
+
+    def _checks_wait(self, node: Node) -> bool:
+        """Whether a call is given the status of a wait: check(cudart.cudaStreamSynchronize(s))."""
+        given = positional(node)
+        inner = callee_text(given[0]) if given and given[0].kind == "call" else ""
+        return words.CPP_ANY_WAIT.search(last_segment(inner)) is not None
 
     def _checks(self, node: Node) -> bool:
         """Whether a call only looks at the status that a call of the runtime returned."""
@@ -1051,6 +1057,8 @@ class Roles:
         short = last_segment(callee)
         if self._cpp_clock(callee, short, node):
             return {CLOCK, WAIT} if self._is_rocm_client_clock(short) else {CLOCK}
+        if any(words.CPP_WAIT_FUNCTION.fullmatch(a.text) for a in positional(node)[:1]):
+            return {WAIT}  # CHECK_AND_CALL(cudaDeviceSynchronize)
         vendor = words.CPP_VENDOR.sub("", short)
         is_vendor = vendor != short
         if is_vendor:
@@ -1072,8 +1080,8 @@ class Roles:
             return {COMPILE}
         if words.CPP_SETS_UP.match(short):
             return {SETUP}
-        if short in ("enqueueV2", "enqueueV3") or (short == "enqueue" and short != callee):
-            return {WORK}  # enqueue(node) is a queue of the host
+        if short in ("enqueueV2", "enqueueV3") or _is_enqueued(node, callee, short):
+            return {WORK}
         if short in ("executeV2", "execute") and "." not in callee:
             return {BLOCKING}
         if short == "forward" and re.search(r"\.|->", callee) and "torch" in self.scopes.tree.text:
@@ -1248,7 +1256,7 @@ class Roles:
             "::" in callee
             or "." in callee
             or "->" in callee
-            or re.match(r"cl[A-Z]", callee)  # OpenCL, whose queues are not judged
+            or re.match(r"cl[A-Z]|(ibv|rdma|ucp|uct|fi)_", callee)  # whose queues are not judged
             or words.CPP_LIBRARY.match(callee)  # what is not work is told by its name
             or re.search(
                 r"^P?MPI_|_cast$|check|print|free|alloc|init|copy|compare|verify|create|destroy|setup"
@@ -1330,3 +1338,11 @@ class Roles:
         ):
             return {COMPILE}
         return set()
+
+
+def _is_enqueued(node: Node, callee: str, short: str) -> bool:
+    """Whether an engine is run on a stream: enqueue(node) is a queue of the host."""
+    if short != "enqueue" or short == callee:
+        return False
+    engine = re.search(r"context|ctx|engine|exec|trt|plugin|model|infer", callee, re.IGNORECASE)
+    return engine is not None or any("tream" in a.text for a in positional(node))

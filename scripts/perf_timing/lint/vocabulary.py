@@ -320,6 +320,8 @@ DEVICE_LIBRARY = re.compile(r"torch|tensor|paddle|mxnet|mindspore|oneflow|onnx|k
 # The last three are the prefixes of projects' own layers over CUDA and HIP.
 CPP_VENDOR = re.compile(r"^(cuda|hip|cu|mu|musa|gpu|hc|dev)(?=[A-Z])")
 CPP_ANY_WAIT = re.compile(r"([dD]evice|[sS]tream|[eE]vent|Thread|Queue)_?[sS]ynchronize$")
+# A wait that is named, and not called: a macro calls it.
+CPP_WAIT_FUNCTION = re.compile(r"(cuda|hip|cu)(Device|Ctx|Thread)Synchronize")
 # Methods of other files that bring a buffer back: the host may read it when they return.
 COPY_TO_HOST = re.compile(
     r"^(copy|transfer|move|sync|download|read)_?(from_?(device|gpu))?_?(to|2)_?(host|cpu)$"

@@ -204,7 +204,11 @@ def _matching_target(assign: Node, call: Node) -> Node:
 def _cpp(source: SourceFile) -> Iterator[tuple[Node, str]]:
     for call in source.scopes.calls:
         short = last_segment(callee_text(call))
-        if re.search(r"EventCreateWithFlags$|EventCreate$", short) and "DisableTiming" in call.text:
+        if (
+            re.search(r"EventCreateWithFlags$|EventCreate$", short)
+            and "DisableTiming" in call.text
+            and "?" not in call.text
+        ):
             given = positional(call)
             if given:
                 yield call, base_name(given[0].text).removeprefix("self.")

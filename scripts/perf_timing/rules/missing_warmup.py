@@ -23,8 +23,9 @@ passes over a data set, web pages and services, examples that save what they mad
 serve many requests at once, solvers that run to a tolerance, the run time of programs, figures in
 whole seconds, and what `%time` of a notebook shows. A function of the file that leaves the first
 samples out counts. In C++ loops of Google Benchmark are left out, which has run the function
-before, launches whose time tells how often to repeat, and what is timed with its copies in and out
-around a figure of the kernels: that figure is reported.
+before, runs over epochs and the stages of their steps, launches whose time tells how often to
+repeat, and what is timed with its copies in and out around a figure of the kernels: that figure is
+reported.
 
 ## Example
 ```python
@@ -325,6 +326,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
     if source.language == "cuda" and (
         convergence.runs_to_tolerance(region)
         or (convergence.takes_many_steps(region) and not _done_another_way(source, region))
+        or convergence.trains_over_epochs(source.scopes, region)
     ):
         return False
     if samples.is_progress(source, region) or samples.serves(source):
