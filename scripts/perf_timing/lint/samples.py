@@ -195,6 +195,8 @@ def _absorb(source: SourceFile, node: Node, found: Fate) -> str:
         kind = parent.kind
         if kind == "call":
             ended = _into_call(source, parent, child, found)
+            if parent in found.passed[-1:] and _converts(source, parent, node):
+                _show_converted(source, parent, found)
             if ended:
                 return ""
         elif kind == "augassign" or (kind == "assign" and operator(parent)[:2] in ("+=", "-=")):
@@ -370,6 +372,34 @@ def _into_call(source: SourceFile, call: Node, child: Node, found: Fate) -> bool
         return False
     found.passed.append(call)
     return True
+
+
+def _converts(source: SourceFile, call: Node, value: Node) -> bool:
+    """Whether a function of C++ does nothing but return what it computes from a value.
+
+    double gbps(size_t bytes, float ms) { return bytes / 1e6 / ms; }
+    """
+    function = source.scopes.called_function(call, source.scopes.scope_of(call))
+    if source.language != "cuda" or function is None or function.is_kernel:
+        return False
+    given = zip(positional(call), function.parameters, strict=False)
+    taken = {name for part, name in given if part.start <= value.start < part.end}
+    returned = [n.children[0] for n in function.nodes if n.kind == "return" and n.children]
+    return len(returned) == 1 and any(
+        n.kind == "name" and n.text in taken for n in returned[0].walk()
+    )
+
+
+def _show_converted(source: SourceFile, call: Node, found: Fate) -> None:
+    """Note where the rate that a call computes from a time is printed or returned."""
+    rate = Fate()
+    name = _absorb(source, call, rate)
+    uses = source.uses(name, source.scopes.scope_of(call)) if name else []
+    for use in uses:
+        if use.start > call.end and not _is_target(use):
+            _absorb(source, use, rate)
+    found.printed += rate.printed
+    found.returned += rate.returned
 
 
 def _into_target(target: Node, node: Node, found: Fate) -> str:

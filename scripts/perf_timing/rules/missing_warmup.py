@@ -73,7 +73,7 @@ print((time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import convergence, samples, sweeps
+from perf_timing.lint import convergence, repetitions, samples, sweeps
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
@@ -325,7 +325,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if source.language == "cuda" and (
         convergence.runs_to_tolerance(region)
-        or (convergence.takes_many_steps(region) and not _done_another_way(source, region))
+        or (convergence.takes_many_steps(region) and not _is_repetition(source, region))
         or convergence.trains_over_epochs(source.scopes, region)
     ):
         return False
@@ -340,11 +340,15 @@ def _applies(source: SourceFile, region: Region) -> bool:
     return not _prints_each(source, region) and not samples.only_asserted(source, region)
 
 
-def _done_another_way(source: SourceFile, region: Region) -> bool:
-    """Whether the file also captures what C++ code launches here, or measures it once more.
+def _is_repetition(source: SourceFile, region: Region) -> bool:
+    """Whether many steps of C++ code are those of a benchmark, and no simulation of its own.
 
-    A thousand steps are then a benchmark's: launches one by one are held against those of a graph.
+    So are those of a loop that is called repetitions, and launches that the file also captures, or
+    measures once more: they are held against those of a graph.
     """
+    loops = (loop for s in region.steps if s.works for loop in region.inner_loops(s.site))
+    if any(_REPEATS.search(repetitions.header_of(loop)) for loop in loops):
+        return True
     kernels = {s.node.children[0].text for s in region.steps if s.node.kind == "launch"}
     for scope in source.scopes.all:
         begins = [n for n in scope.nodes if n.kind == "call" and _CAPTURES.search(callee_text(n))]
@@ -360,6 +364,9 @@ def _done_another_way(source: SourceFile, region: Region) -> bool:
     )
 
 
+_REPEATS = re.compile(
+    r"(?<![a-z])(rep(eat|etition)?s?|trials?|runs?)(?![a-z])|Repeat", re.IGNORECASE
+)
 _CAPTURES = re.compile(r"BeginCapture\w*$")
 
 
