@@ -4,7 +4,8 @@
 Reports a quotient of a measured time and a count where the loop in the measured region runs another
 number of times: from a first step other than 0 while the count is the last step alone, another
 constant than the loop's; the number of all steps where the clock starts in a later one; a number
-that is multiplied behind the loop; and rates over a region that also sleeps.
+that is multiplied behind the loop; the whole length of what `generate()` of a causal language model
+returns, the prompt with it, as generated tokens; and rates over a region that also sleeps.
 
 ## Why it misleads
 A run that resumes at step 9000 of 10000 and divides 10000 steps by the time of 1000 reports ten
@@ -66,6 +67,7 @@ printf("%f ms\\n", elapsed_ms / 200);
 """
 
 import math
+import re
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
@@ -82,7 +84,7 @@ from perf_timing.lint.quotients import (
     quotients,
 )
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import squeeze
+from perf_timing.lint.scopes import callee_text, squeeze
 
 CODE = "TIM502"
 LABEL = "COUNT"
@@ -90,7 +92,10 @@ DEFAULT = True
 SEVERITY = "error"
 LANGUAGES = ("python", "cuda")
 MESSAGE = "the loop on line {line} runs {times} times, but {count} are counted"
-NOTE = "Count what ran between the two readings: last - first steps, or a counter in the loop."
+NOTE = (
+    "Count what ran between the two readings: last - first steps, a counter in the loop, or the"
+    " length of the output less that of the prompt."
+)
 
 
 def check(source: SourceFile) -> Iterator[Report]:
@@ -122,7 +127,7 @@ def _fault(source: SourceFile, quotient: Quotient, loops: list[Node]) -> str:
         return ""
     if quotient.rate and _sleeps(quotient.region):
         return "the region also sleeps; this rate divides the work by a time that holds the pauses"
-    late = _late(source, quotient)
+    late = _late(source, quotient) or _with_prompt(source, quotient)
     if late:
         return late
     outer = [
@@ -140,6 +145,51 @@ def _fault(source: SourceFile, quotient: Quotient, loops: list[Node]) -> str:
         or _changed(source, quotient, counted)
         or _constant(source, quotient, counted, loops)
     )
+
+
+def _with_prompt(source: SourceFile, quotient: Quotient) -> str:
+    """What is wrong where the tokens that generate() returns are counted as those it generated.
+
+    A causal language model of Transformers returns the prompt before them.
+    """
+    text = source.tree.text
+    if source.language != "python" or not _CAUSAL.search(text) or _ENCODES.search(text):
+        return ""
+    scope = quotient.region.scope
+    for count in quotient.counts:
+        values = [v for _, v in source.scopes.assignments(count.text, scope)] or [count]
+        if len(values) != 1 or (count.kind == "name" and _OF_ALL.search(count.text)):
+            continue
+        told = _LENGTH.fullmatch(squeeze(values[0].text))
+        name = next((n for n in told.groups() if n), "") if told else ""
+        made = [v for _, v in source.scopes.assignments(name, scope)] if name else []
+        if made and all(_generates(quotient.region, v) for v in made if v.start < count.start):
+            return (
+                f"what generate() returns on line {made[-1].line} begins with the prompt, and its"
+                " whole length is counted as generated tokens"
+            )
+    return ""
+
+
+def _generates(region: Region, value: Node) -> bool:
+    """Whether a value is what generate() returns in the region, or the first sequence of it."""
+    call = value.children[0] if re.search(r"\)\[0\]$", value.text) else value
+    return (
+        call.kind == "call"
+        and callee_text(call).endswith(".generate")
+        and "inputs_embeds" not in call.text
+        and region.holds(call)
+    )
+
+
+_CAUSAL = re.compile(r"\b\w*(ForCausalLM|LMHeadModel)\b")
+_ENCODES = re.compile(r"Seq2Seq|ForConditionalGeneration|encoder_decoder|\b(llm|vllm)\.generate\(")
+_OF_ALL = re.compile(r"total|all_|prompt|input|seq_?len|length", re.IGNORECASE)
+_LENGTH = re.compile(
+    r"(?:int\()?(?:len\((\w+)(?:\.sequences)?(?:\[0\])?\)"
+    r"|(\w+)(?:\.sequences)?(?:\.shape\[(?:1|-1)\]|\.size\((?:dim=)?(?:1|-1)\)"
+    r"|\[0\]\.shape\[(?:0|-1)\]|\[0\]\.size\((?:0|-1)\)|\[0\]\.numel\(\)|\.numel\(\)))\)?"
+)
 
 
 def _late(source: SourceFile, quotient: Quotient) -> str:
