@@ -172,6 +172,11 @@ MODEL = re.compile(
     r"|graphed\w*)$",
     re.IGNORECASE,
 )
+# What is called that executes more than one operator.
+WHOLE_MODEL = re.compile(
+    r"(^|[._])(\w*model\w*|\w*net|network|engine|pipe\w*|module|forward|generate"
+    r"|\w*encoder|\w*decoder|\w*layer|step)$"
+)
 NOT_MODEL = re.compile(
     r"(^|[._])(load\w*|get_\w+|build\w*|create\w*|make\w*|init\w*|from_pretrained|save\w*|parse\w*"
     r"|print\w*|log\w*|set_\w+|register\w*|is_\w+|has_\w+|add_\w+|check\w*|download\w*|count\w*"

@@ -74,6 +74,7 @@ from dataclasses import replace
 from perf_timing.lint import convergence, purpose, repetitions, samples
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
+from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step, device_condition, exclusive
@@ -600,14 +601,9 @@ def _one_operator(source: SourceFile, region: Region) -> bool:
         return False
     inside = [s.node for s in work] if source.language == "python" else []
     called = [callee_text(node) for node in (site, *inside) if node.kind == "call"]
-    return not any(_WHOLE.search(name) for name in called)
+    return not any(words.WHOLE_MODEL.search(name) for name in called)
 
 
-# What is called that executes more than one operator.
-_WHOLE = re.compile(
-    r"(^|[._])(\w*model\w*|\w*net|network|engine|pipe\w*|module|forward|generate"
-    r"|\w*encoder|\w*decoder|\w*layer|step)$"
-)
 # The same, anywhere in the text of what is handed to a function that measures it.
 _SPEAKS_OF_WHOLE = re.compile(
     r"model|net(?![a-z])|network|engine|pipe|module|generat|encode|decode|layer|step|train|infer"

@@ -55,6 +55,7 @@ from collections.abc import Iterator
 from perf_timing.lint import hearsay, repairs, samples
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
+from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step, exclusive, pending
@@ -245,8 +246,16 @@ def _leaves(site: Node, start: Node) -> bool:
 
 
 def _coarse(region: Region) -> bool:
-    """A window over a loop that waits in each iteration: the tail of earlier work is lost in it."""
-    return any(s.waits and region.inner_loops(s.site) for s in region.steps)
+    """A window over a loop that waits in each iteration: the tail of earlier work is lost in it.
+
+    It is not where the loop executes one operator, of which the tail may be many.
+    """
+    if not any(s.waits and region.inner_loops(s.site) for s in region.steps):
+        return False
+    works = [s for s in region.steps if s.works and r.ARITHMETIC not in s.roles]
+    names = [callee_text(s.node) for s in works if s.node.kind == "call"]
+    one = len({id(s.site) for s in works}) == 1
+    return not one or any(words.WHOLE_MODEL.search(name) for name in names)
 
 
 def _left_before(source: SourceFile, region: Region) -> Step | None:
