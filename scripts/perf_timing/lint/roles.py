@@ -128,6 +128,7 @@ _WRITES_MEDIA = re.compile(
     r"^(save|write|export|dump)_(\w+_)?(video|image|img|audio|wav|gif|png|mp4|mesh|grid|frame)s?"
     r"(_(grid|to_\w+))?$"
 )
+_COMPARES = re.compile(r"(check|assert)_(is_)?(equal|close|allclose|all_close|almost_equal)s?")
 # A slice of an array of several dimensions.
 _SLICED = re.compile(r"\[[^\[\]]*:[^\[\]]*,|\[[^\[\]]*,[^\[\]]*:")
 # What a call is asked for to be given an array of the host.
@@ -336,6 +337,8 @@ class Roles:
         if full.endswith("multiprocessing.spawn"):  # it joins the processes unless told not to
             joins = keyword(node, "join")
             return {READ, JOIN} if joins is None or joins.text != "False" else {SLEEP}
+        if _COMPARES.fullmatch(short) and len(positional(node)) >= 2:
+            return {READ}  # that two tensors are equal is decided on the host
         if short in ("wait", "join", "result") and "." in callee and not positional(node):
             return {READ, JOIN}
         if words.JOIN_NAME.search(short):
