@@ -131,10 +131,15 @@ def trains_over_epochs(scopes: Scopes, region: Region) -> bool:
 _MOST_CALLERS = 4
 
 
+# int epoch = 0; i < num_epochs; not i < epoch, which is how often a benchmark repeats.
+_EPOCHS = re.compile(
+    r"\b\w*epoch\w*\s*(=(?!=)|\+\+)|\+\+\s*\w*epoch|<=?\s*\w*epochs\b", re.IGNORECASE
+)
+
+
 def _counts_epochs(loop: Node) -> bool:
-    return bool(loop.children) and bool(
-        re.search(r"epoch", loop.children[0].text + loop.text[:60], re.IGNORECASE)
-    )
+    head = loop.text.partition("{")[0][:160]
+    return bool(_EPOCHS.search(head))
 
 
 def takes_many_steps(region: Region) -> bool:
