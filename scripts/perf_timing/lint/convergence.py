@@ -19,6 +19,7 @@ from perf_timing.lint.scopes import (
     callee_text,
     last_segment,
     loop_body,
+    loop_header,
     loops_around,
     positional,
     squeeze,
@@ -138,8 +139,7 @@ _EPOCHS = re.compile(
 
 
 def _counts_epochs(loop: Node) -> bool:
-    head = loop.text.partition("{")[0][:160]
-    return bool(_EPOCHS.search(head))
+    return bool(_EPOCHS.search(loop_header(loop)))
 
 
 def takes_many_steps(region: Region) -> bool:
@@ -173,8 +173,7 @@ def _in_turn(launches: list[Node]) -> bool:
 
 def _count(loop: Node) -> int:
     """How often a loop runs, by the number or the constant that its header counts to; else 0."""
-    body = loop_body(loop)
-    header = loop.tree.text[loop.start : body.start] if body is not None else ""
+    header = loop_header(loop)
     limit = re.search(r"<=?\s*(\w+)\s*;", header)
     if loop.kind != "for" or limit is None:
         return 0

@@ -50,14 +50,15 @@ def _is_strange(source: SourceFile, step: Step, callee: str) -> bool:
         return False
     if full.startswith(words.ARRAY_MODULES) or "[" in callee:
         return False
-    receiver, _, _ = callee.rpartition(".")
-    if receiver and receiver.partition(".")[0] not in scopes.imports:
-        if short in words.TENSOR_VERBS or re.search(r"(^|_)stream(_|$)", short):
-            return False
-        if words.MODEL.search(callee) or _QUEUES.match(short) or receiver in ("self", "cls"):
-            return bool(_PIPELINES.search(short)) and not words.MODEL.search(callee)
+    receiver = callee.rpartition(".")[0]
+    method = bool(receiver) and receiver.partition(".")[0] not in scopes.imports
+    if method and (short in words.TENSOR_VERBS or re.search(r"(^|_)stream(_|$)", short)):
+        return False
+    if words.MODEL.search(callee):
+        return False
+    if method and not _QUEUES.match(short) and receiver not in ("self", "cls"):
         return source.roles.receiver(step.node, scopes.scope_of(step.node)) != DEVICE
-    return bool(_PIPELINES.search(short)) and not words.MODEL.search(callee)
+    return bool(_PIPELINES.search(short))
 
 
 def is_small_exchange(region: Region, step: Step) -> bool:

@@ -92,6 +92,13 @@ def is_product(node: Node | None) -> bool:
     return node is not None and node.kind == "binary" and operator_between(node) in ("*", "/", "//")
 
 
+def whole_product(node: Node) -> Node:
+    """The outermost chain of `*` and `/` that a node is a factor of; itself where there is none."""
+    while node.parent is not None and is_product(node.parent):
+        node = node.parent
+    return node
+
+
 def factors(node: Node) -> tuple[list[Node], list[Node]]:
     """What stands above and below the line in a chain of `*` and `/`; casts are looked through."""
     if is_product(node):

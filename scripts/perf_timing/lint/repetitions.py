@@ -11,21 +11,15 @@ import re
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, loop_body, squeeze
+from perf_timing.lint.scopes import callee_text, loop_body, loop_header, squeeze
 
 _ONE = r"1[uUlL]*"
 _CAST = r"(\(\w+\)\s*|static_cast\s*<[^<>]*>\s*|(float|double)\s*)"
 
 
-def header_of(loop: Node) -> str:
-    """The text of a loop up to its body."""
-    body = loop_body(loop)
-    return loop.tree.text[loop.start : body.start] if body is not None else ""
-
-
 def runs_once(source: SourceFile, loop: Node) -> bool:
     """Whether a loop of C++ counts from 0 to a number that the file sets to 1 and never changes."""
-    header = header_of(loop)
+    header = loop_header(loop)
     ends = re.search(r"\w+\s*=\s*0\w*\s*;\s*\w+\s*<\s*(\w+)\s*;\s*(\+\+\w+|\w+\+\+)", header)
     if source.language != "cuda" or ends is None:
         return False
@@ -47,7 +41,7 @@ def runs_once(source: SourceFile, loop: Node) -> bool:
 
 def goes_through_parts(source: SourceFile, region: Region, loop: Node, work: Node) -> bool:
     """Whether each iteration does another part of the work, and the time is that of all parts."""
-    header, body = header_of(loop), loop_body(loop)
+    header, body = loop_header(loop), loop_body(loop)
     counted = re.match(r"for\s*\(\s*(?:\w+\s+)*(\w+)\s*=[^;]*;([^;]*);", header)
     if work.tree.language != "cuda" or body is None or counted is None:
         return False
@@ -93,7 +87,7 @@ def _shapes(body: Node, launch: Node, counter: str) -> bool:
 
 def is_divided(source: SourceFile, region: Region, loop: Node) -> bool:
     """Whether a loop of C++ repeats: the time behind the region is divided by what it counts to."""
-    header = header_of(loop)
+    header = loop_header(loop)
     counted = re.match(r"for\s*\(\s*(?:\w+\s+)*(\w+)\s*=", header)
     return counted is not None and _divided(source, region, header, counted[1])
 

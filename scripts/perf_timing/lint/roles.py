@@ -642,7 +642,7 @@ class Roles:
         vendor = words.CPP_VENDOR.sub("", short)
         if vendor != short and "." in callee:  # cudart.cudaMemcpyAsync() and its like
             return self._runtime(vendor, node) - {RECORD, ELAPSED}
-        if self._checks(node) or self._checks_wait(node):
+        if self._checks(node):
             return set()
         if words.COLLECTIVE.search(full) and re.search(
             r"dist|comm|nccl|torch\.distributed|pg|group|hvd", full
@@ -724,17 +724,15 @@ class Roles:
     def _pipelines(self) -> bool:
         return "Pipeline" in self.scopes.tree.text or "pipeline(" in self.scopes.tree.text
 
-    def _checks_wait(self, node: Node) -> bool:
-        """Whether a call is given the status of a wait: check(cudart.cudaStreamSynchronize(s))."""
-        given = positional(node)
-        inner = callee_text(given[0]) if given and given[0].kind == "call" else ""
-        return words.CPP_ANY_WAIT.search(last_segment(inner)) is not None
-
     def _checks(self, node: Node) -> bool:
-        """Whether a call only looks at the status that a call of the runtime returned."""
+        """Whether a call only looks at the status that a call of the runtime returned.
+
+        Beside other arguments only that of a wait: check(cudart.cudaStreamSynchronize(s), "d2h").
+        """
         given = positional(node)
-        inner = callee_text(given[0]) if len(given) == 1 and given[0].kind == "call" else ""
-        return words.CPP_VENDOR.match(last_segment(inner)) is not None
+        inner = last_segment(callee_text(given[0])) if given and given[0].kind == "call" else ""
+        alone = len(given) == 1 and words.CPP_VENDOR.match(inner) is not None
+        return alone or words.CPP_ANY_WAIT.search(inner) is not None
 
     def _output_type(self, node: Node) -> str:
         """What a diffusers pipeline is asked for; images and arrays are on the host."""

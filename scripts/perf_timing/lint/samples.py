@@ -27,6 +27,7 @@ from perf_timing.lint.scopes import (
     callee_text,
     last_segment,
     loop_body,
+    loop_header,
     loops_around,
     positional,
     squeeze,
@@ -726,8 +727,7 @@ def late_start(region: Region) -> tuple[Node, str] | None:
     for loop in loops_around(region.start):
         if id(loop) in around or len(loop.children) < 2:
             continue
-        body = loop_body(loop)
-        head = loop.tree.text[loop.start : body.start] if body is not None else ""
+        head = loop_header(loop)
         for parent in region.start.ancestors():
             if parent is loop:
                 break
@@ -1216,8 +1216,7 @@ def leaves_first_out(source: SourceFile, region: Region) -> bool:
 
 def _first_index(loop: Node, names: str) -> str:
     """With which number a loop begins that reads some lists by its counter, or ""."""
-    body = loop_body(loop)
-    head = loop.tree.text[loop.start : body.start] if body is not None else ""
+    body, head = loop_body(loop), loop_header(loop)
     begins = re.search(r"\b(\w+)\s*=\s*(\w+)\s*;", head)
     if begins is None or body is None or not re.fullmatch(_COUNTS_FROM, begins[2]):
         return ""

@@ -755,6 +755,12 @@ def loop_body(loop: Node) -> Node | None:
     return None
 
 
+def loop_header(loop: Node) -> str:
+    """The text of a loop up to its body."""
+    body = loop_body(loop)
+    return loop.tree.text[loop.start : body.start] if body is not None else ""
+
+
 def common_loop(one: Node, two: Node, loops: Sequence[Node] | None = None) -> Node | None:
     """The innermost loop whose body holds both nodes."""
     others = {id(loop) for loop in (loops or loops_around(two))}

@@ -18,6 +18,7 @@ from perf_timing.lint.scopes import (
     callee_text,
     last_segment,
     loop_body,
+    loop_header,
     positional,
     squeeze,
     target_key,
@@ -111,7 +112,7 @@ def _mentions(node: Node, names: set[str]) -> bool:
 
 
 def _is_cpp_sweep(loop: Node, body: Node) -> bool:
-    head = loop.tree.text[loop.start : body.start]
+    head = loop_header(loop)
     if _NAMED_PARTS.match(head):
         return True
     ranged = _RANGED.match(head.strip())

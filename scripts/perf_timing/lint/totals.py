@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from perf_timing.lint import samples, series
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.quotients import factors, integer, is_product, named
+from perf_timing.lint.quotients import factors, integer, is_product, named, whole_product
 from perf_timing.lint.scopes import (
     Scope,
     callee_text,
     last_segment,
     loop_body,
+    loop_header,
     loops_around,
     squeeze,
 )
@@ -150,8 +151,7 @@ def _is_end(test: Node, loop: Node) -> bool:
     asked = re.fullmatch(r"\(*(\w+)[+\d()]*==(.+)", squeeze(test.text))
     if asked is None:
         return False
-    body = loop_body(loop)
-    header = loop.tree.text[loop.start : body.start] if body is not None else ""
+    header = loop_header(loop)
     bound = re.findall(r"[A-Za-z_]\w*", asked[2])
     counter = re.search(rf"\b{asked[1]}\b", header) is not None
     return counter and any(b != "len" and re.search(rf"\b{b}\b", header) for b in bound)
@@ -172,10 +172,7 @@ def is_mean(node: Node, listed: Sequence[series.Name] = ()) -> bool:
         if p.kind == "binary"
     ):
         return True
-    chain = node
-    while (parent := chain.parent) is not None and is_product(parent):
-        chain = parent
-    above, below = factors(chain)
+    above, below = factors(whole_product(node))
     counted = [rf"len\({name.pattern}\)" for name in listed]
     return any(n is node for n in below) and any(
         re.search(count, squeeze(n.text)) for n in above for count in counted

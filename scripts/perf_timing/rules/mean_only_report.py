@@ -81,6 +81,7 @@ from perf_timing.lint.scopes import (
     callee_text,
     last_segment,
     loop_body,
+    loop_header,
     loops_around,
     positional,
     squeeze,
@@ -529,7 +530,7 @@ def _mean_by_hand(source: SourceFile, name: str, scope: Scope) -> Node | None:
         if loop is None or loop.kind != "for":
             continue
         body = loop_body(loop) or loop.children[-1]
-        member = _member(loop.tree.text[loop.start : body.start], name)
+        member = _member(loop_header(loop), name)
         added = squeeze(node.children[-1].text)
         indexed = re.fullmatch(rf"{re.escape(name)}\[\w+\]", added) is not None
         if not (indexed or (member and added == member)):

@@ -73,7 +73,7 @@ print((time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import convergence, repetitions, samples, sweeps
+from perf_timing.lint import convergence, samples, sweeps
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
@@ -84,6 +84,7 @@ from perf_timing.lint.scopes import (
     callee_text,
     last_segment,
     loop_body,
+    loop_header,
     loops_around,
     positional,
 )
@@ -347,7 +348,7 @@ def _is_repetition(source: SourceFile, region: Region) -> bool:
     measures once more: they are held against those of a graph.
     """
     loops = (loop for s in region.steps if s.works for loop in region.inner_loops(s.site))
-    if any(_REPEATS.search(repetitions.header_of(loop)) for loop in loops):
+    if any(_REPEATS.search(loop_header(loop)) for loop in loops):
         return True
     kernels = {s.node.children[0].text for s in region.steps if s.node.kind == "launch"}
     for scope in source.scopes.all:
@@ -414,7 +415,7 @@ def _looks_at_counter(loop: Node) -> bool:
     body = loop_body(loop)
     if body is None:
         return True
-    counter = re.search(r"\b(\w+)\s*(?:<=?|!=|>=?)", loop.tree.text[loop.start : body.start])
+    counter = re.search(r"\b(\w+)\s*(?:<=?|!=|>=?)", loop_header(loop))
     return counter is None or any(n.kind == "name" and n.text == counter[1] for n in body.walk())
 
 

@@ -77,7 +77,7 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region, remembered
-from perf_timing.lint.scopes import Scope, callee_text, loops_around, squeeze
+from perf_timing.lint.scopes import Scope, callee_text, loop_header, loops_around, squeeze
 
 CODE = "TIM304"
 LABEL = "SINGLE-RUN"
@@ -331,7 +331,7 @@ def _repeats(source: SourceFile, region: Region, step: Step) -> bool:
             continue
         if _decodes(loop) and purpose.is_named_so(source, region.start):
             continue
-        header = repetitions.header_of(loop)
+        header = loop_header(loop)
         pieces = re.search(r"\+=\s*(?!1\b)\w|=\s*(\w+)\s*\+\s*(?!1\b)\w+\s*\)", header)
         if loop.kind != "for" or pieces is None:
             return True

@@ -66,7 +66,7 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quantities import Quantity, literal, unit_name
 from perf_timing.lint.quantity_values import Problem
-from perf_timing.lint.quotients import factors, is_product, operator_between
+from perf_timing.lint.quotients import factors, is_product, operator_between, whole_product
 from perf_timing.lint.samples import operator
 from perf_timing.lint.scopes import callee_text, last_segment, positional, squeeze
 from perf_timing.lint.time_sources import may_time
@@ -294,10 +294,7 @@ def _always_to_seconds(source: SourceFile, problem: Problem) -> bool:
 
 def _shift_of(use: Node) -> float:
     """The power of ten that the factors around a use multiply it by."""
-    chain = use
-    while chain.parent is not None and is_product(chain.parent):
-        chain = chain.parent
-    above, below = factors(chain)
+    above, below = factors(whole_product(use))
     shift = 0.0
     for nodes, sign in ((above, 1), (below, -1)):
         numbers = (literal(node.text) for node in nodes if node.kind == "number")
@@ -344,12 +341,7 @@ def _belongs_to_bytes(problem: Problem) -> bool:
     """Whether 1024 divides an amount of data, not the time beside it: size / (1024 * seconds)."""
     if problem.kind != "factor" or operator_between(problem.node) != "*":
         return False
-    chain = problem.node
-    while is_product(chain.parent):
-        chain = chain.parent or chain
-    if chain is problem.node:
-        return False
-    _, below = factors(chain)
+    _, below = factors(whole_product(problem.node))
     return all(any(part is leaf for leaf in below) for part in factors(problem.node)[0])
 
 
