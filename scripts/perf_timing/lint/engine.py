@@ -37,6 +37,7 @@ from perf_timing.lint.scopes import (
     Scopes,
     base_name,
     callee_text,
+    is_target,
     last_segment,
     positional,
     target_key,
@@ -316,7 +317,7 @@ class SourceFile:
         if not name.endswith(".append"):
             return []
         uses = self.uses(name[: -len(".append")], scope)
-        statements = {id(self.statement(use)) for use in uses if not _is_target(use)}
+        statements = {id(self.statement(use)) for use in uses if not is_target(use)}
         first = [u for u in uses if u.parent is not None and re.search(r"\[0\]$", u.parent.text)]
         return first if len(statements) == 1 else []
 
@@ -397,11 +398,6 @@ _DIRECTION = re.compile(
     r"|(?<![a-z])(gpu|device|dev)\W{0,3}(_?to_?|2|\W?>)\W{0,3}(cpu|host)(?![a-z])",
     re.IGNORECASE,
 )
-
-
-def _is_target(node: Node) -> bool:
-    parent = node.parent
-    return parent is not None and parent.kind == "assign" and parent.children[0] is node
 
 
 _COMPOUND = ("if", "for", "with", "while", "try")

@@ -8,7 +8,7 @@ tells the total over the count.
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import samples, series
+from perf_timing.lint import fates, reductions, series
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region
@@ -18,6 +18,7 @@ from perf_timing.lint.scopes import (
     callee_text,
     last_segment,
     loops_around,
+    operator,
     positional,
     squeeze,
     target_key,
@@ -33,8 +34,8 @@ _PLAIN = frozenset({*_ADDS, *_MEAN, "reset", "sum", "count", "total", "n", "__in
 
 def told_elsewhere(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
     """Means of the samples of a region that another function tells: (name of the total, mean)."""
-    value = samples.fate(source, region)
-    told = any(samples.ROBUST.search(a) or samples.SPREAD.search(a) for a in value.reduced)
+    value = fates.fate(source, region)
+    told = any(reductions.ROBUST.search(a) or reductions.SPREAD.search(a) for a in value.reduced)
     if value.printed or value.returned or value.lists or told:
         return
     scope = source.scopes.scope_of(region.delta)
@@ -49,13 +50,13 @@ def told_elsewhere(source: SourceFile, region: Region) -> Iterator[tuple[str, No
 def under_key(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
     """Means of samples that a function keeps in a dictionary of its caller's: logs["time"]."""
     scope = source.scopes.scope_of(region.delta)
-    for listed in sorted(samples.fate(source, region).lists):
+    for listed in sorted(fates.fate(source, region).lists):
         name = series.named(listed)
         parameters = {p for around in scope.enclosing() for p in around.parameters}
         if name.key in ("", "*") or name.base not in parameters:
             continue
         places = list(_under(source, name.key))
-        done = set().union(*(samples.applied(place) for place in places)) if places else set()
+        done = set().union(*(reductions.applied(place) for place in places)) if places else set()
         if done - NEUTRAL - {"raw"} or _WRITES.search(source.unit.text):
             continue
         for place in places:
@@ -86,7 +87,7 @@ def _under(source: SourceFile, key: str) -> Iterator[Node]:
 def in_a_record(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
     """Means of sums that are handed on in one tensor: statistics = FloatTensor([seconds, n])."""
     scope = source.scopes.scope_of(region.delta)
-    for total in sorted(samples.fate(source, region).sums):
+    for total in sorted(fates.fate(source, region).sums):
         for use in source.uses(total, scope):
             record = use.parent
             if record is None or record.kind != "list" or use not in record.children:
@@ -121,7 +122,7 @@ def _of_record(
 def _is_added_to(name: str, scope: Scope) -> bool:
     return any(
         node.kind in ("augassign", "assign")
-        and samples.operator(node)[:2] == "+="
+        and operator(node)[:2] == "+="
         and target_key(node.children[0]) == name
         for node in scope.nodes
     )
@@ -135,8 +136,8 @@ def _outlives(source: SourceFile, name: str, scope: Scope) -> bool:
     function = next((s for s in scope.enclosing() if s.node.kind == "function"), None)
     if function is None:
         return False
-    return not samples.binds(function, base) and any(
-        samples.binds(around, base) for around in function.enclosing() if around is not function
+    return not reductions.binds(function, base) and any(
+        reductions.binds(around, base) for around in function.enclosing() if around is not function
     )
 
 
@@ -175,7 +176,7 @@ def _handed_on(source: SourceFile, region: Region, call: Node) -> Iterator[tuple
     own = receiver in ("self", "cls")
     if function is not None and own and positional(call):
         given = [squeeze(a.text) for a in positional(call)]
-        kept = samples.fate(source, region).names
+        kept = fates.fate(source, region).names
         at = next((i for i, text in enumerate(given) if text in kept), 0)
         parameters = [p for p in function.parameters if p not in ("self", "cls")]
         if at < len(parameters):
@@ -196,7 +197,7 @@ def _sums_of(function: Scope, parameter: str) -> Iterator[str]:
             and parent is not None
             and parent.kind == "augassign"
             and parent.children[-1] is use
-            and samples.operator(parent)[:1] == "+"
+            and operator(parent)[:1] == "+"
         ):
             yield target_key(parent.children[0])
 

@@ -8,10 +8,15 @@ other builds.
 Every character that goes becomes a space and every line end stays, so that lines, columns and
 offsets are those of the file. The directives themselves stay. Conditions that a compiler may be
 given another value for are not judged: all their branches are read. `are_alternatives` tells which
-of those a build never has together.
+of those a build never has together, and `switched_on` what only a build has that takes times.
 """
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perf_timing.lint.engine import SourceFile
+    from perf_timing.lint.facts import Node
 
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b([^\n]*)", re.MULTILINE)
 _QUICK = re.compile(
@@ -104,3 +109,24 @@ def _value(word: str, condition: str, text: str) -> bool | None:
         return None
     asked = (word == "ifndef") ^ bool(found[1])
     return asked ^ found[2].strip("_").startswith("NDEBUG")
+
+
+_TIMED_BUILD = re.compile(
+    r"^[ \t]*#[ \t]*if(?:def\b|[ \t]+defined\b)?[ \t(]*"
+    r"\w*(TIM(E|ER|ING)|DEBUG|PROFIL|VERBOSE|MEASURE)",
+    re.IGNORECASE,
+)
+_CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|endif|else|elif)[^\n]*", re.MULTILINE)
+
+
+def switched_on(source: "SourceFile", node: "Node") -> int | None:
+    """Where the innermost directive around a node is that switches times on, if it is one."""
+    opened: list[re.Match[str]] = []
+    for directive in _CONDITIONAL.finditer(source.tree.text, 0, node.start):
+        if directive[1] == "if":
+            opened.append(directive)
+        elif directive[1] == "endif" and opened:
+            opened.pop()
+    if not opened or not _TIMED_BUILD.match(opened[-1][0]):
+        return None
+    return opened[-1].start()

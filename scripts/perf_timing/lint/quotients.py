@@ -8,7 +8,7 @@ name that it is computed from.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from perf_timing.lint import samples
+from perf_timing.lint import fates
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quantities import Number
@@ -61,7 +61,7 @@ def quotients(source: SourceFile, region: Region, sums: bool = False) -> Iterato
 
     With `sums`, also those of the variables that add up the values of many samples.
     """
-    fate = samples.fate(source, region)
+    fate = fates.fate(source, region)
     names = fate.names | fate.sums if sums else set(fate.names)
     if region.kind == "event" and source.language == "cuda" and positional(region.delta):
         names.add(base_name(positional(region.delta)[0].text))

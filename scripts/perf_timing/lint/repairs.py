@@ -10,13 +10,13 @@ from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.model import Fix
 from perf_timing.lint.regions import Region
-from perf_timing.lint.samples import operator
 from perf_timing.lint.scopes import (
     Scope,
     call_args,
     callee_text,
     imported,
     keyword,
+    operator,
     positional,
 )
 

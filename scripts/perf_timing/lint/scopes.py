@@ -660,6 +660,19 @@ def target_key(target: Node) -> str:
     return key
 
 
+def is_target(node: Node) -> bool:
+    """Whether a node is what an assignment gives its value to."""
+    parent = node.parent
+    return parent is not None and parent.kind == "assign" and parent.children[0] is node
+
+
+def operator(node: Node) -> str:
+    """What stands between the first two children of a node, or ""."""
+    if len(node.children) < 2:
+        return ""
+    return node.tree.text[node.children[0].end : node.children[1].start].strip()
+
+
 def callee_text(call: Node) -> str:
     """The text of what is called: `torch.cuda.synchronize`, `kernel[grid]`, `model(x).item`."""
     if call.callee is None:

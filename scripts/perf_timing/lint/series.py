@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from perf_timing.lint import samples
+from perf_timing.lint import reductions
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quotients import factors, is_product, operator_between
@@ -125,10 +125,10 @@ def names_of(source: SourceFile, text: str, scope: Scope) -> list[Name]:
 
 
 def applied(source: SourceFile, text: str, scope: Scope) -> set[str]:
-    """What is done with a list under any of its names, as `samples.reducers` tells it."""
+    """What is done with a list under any of its names, as `reductions.reducers` tells it."""
     found: set[str] = set()
     for name in names_of(source, text, scope):
-        found |= samples.reducers(source, name.base, scope)
+        found |= reductions.reducers(source, name.base, scope)
     if any(name.key for name in names_of(source, text, scope)):
         found -= {"items", "values", "keys", "setdefault", "get"}
     return found
@@ -147,7 +147,7 @@ def mentions(node: Node, name: Name) -> bool:
 
 def _made_of(source: SourceFile, name: Name, scope: Scope) -> Iterator[Name]:
     """Names that stand for the samples of `name`, in another form."""
-    for around in samples.reaching(name.base, scope):
+    for around in reductions.reaching(name.base, scope):
         for node in around.nodes:
             if node.kind == "assign" and len(node.children) > 1:
                 target = node.children[0]

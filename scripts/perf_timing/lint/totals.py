@@ -8,7 +8,7 @@ work / time of all samples is a rate of totals. A sum by another number is no me
 import re
 from collections.abc import Sequence
 
-from perf_timing.lint import samples, series
+from perf_timing.lint import reductions, series
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quotients import factors, integer, is_product, named, whole_product
@@ -19,6 +19,7 @@ from perf_timing.lint.scopes import (
     loop_body,
     loop_header,
     loops_around,
+    operator,
     squeeze,
 )
 
@@ -40,9 +41,7 @@ def told_of_total(
             if divides(source, node, name, scope) or inverts(source, node, name, scope, loops):
                 return node
         elif (
-            node.kind in ("assign", "augassign")
-            and behind
-            and samples.operator(node).startswith("/=")
+            node.kind in ("assign", "augassign") and behind and operator(node).startswith("/=")
         ) and is_named(node.children[0], name):
             return node
     return None
@@ -109,9 +108,7 @@ def _additions(loop: Node) -> list[Node]:
     return [
         n
         for n in loop.walk()
-        if n.kind in ("augassign", "assign")
-        and len(n.children) > 1
-        and samples.operator(n)[:2] == "+="
+        if n.kind in ("augassign", "assign") and len(n.children) > 1 and operator(n)[:2] == "+="
     ]
 
 
@@ -181,4 +178,4 @@ def is_mean(node: Node, listed: Sequence[series.Name] = ()) -> bool:
 
 def is_mean_call(node: Node) -> bool:
     """Whether a node is a call that takes a mean, or a sum that is divided."""
-    return node.kind == "call" and bool(samples.MEAN.search(callee_text(node))) and is_mean(node)
+    return node.kind == "call" and bool(reductions.MEAN.search(callee_text(node))) and is_mean(node)

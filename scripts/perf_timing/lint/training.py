@@ -8,19 +8,22 @@ where readings lie in it, from step to step, over windows of steps or around a p
 where a rate since the beginning is shown again and again; or where a logger hands out the batches
 and times what is done between them. A running clock is stopped in some steps, to validate or to
 save, and started again: what the other steps do is in its figure, up to their last line.
+
+`is_training` tells of one region alone whether it trains, `repeats_a_pass` whether it goes forward
+and back without changing the model, and `of_epochs` whether its samples are epochs.
 """
 
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from perf_timing.lint import samples
+from perf_timing.lint import captions, conditions, programs, warmups, workload
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.lazy import lazy_names, used
 from perf_timing.lint.quotients import quotients
-from perf_timing.lint.regions import Region
+from perf_timing.lint.regions import Region, remembered
 from perf_timing.lint.scopes import (
     Scope,
     callee_text,
@@ -149,17 +152,17 @@ def windows(source: SourceFile, training: StepLoop) -> Iterator[Region]:
             enclosed = _since_before(source, region, training)
         elif region.scope is not training.scope:
             called = any(training.scope in step.helpers for step in region.steps)
-            enclosed = called and not samples.shown_in_hours(source, region)
+            enclosed = called and not programs.shown_in_hours(source, region)
         elif region.carried:
             inside = loops_around(region.end)[:1] == [loop]
-            enclosed = region.holds(loop) or (inside and samples.rare(region.end, loop))
+            enclosed = region.holds(loop) or (inside and conditions.rare(region.end, loop))
         else:
             inside = loop in loops_around(region.start)
             from_a_step = inside and region.end.start >= loop.end
             # if step % 100 == 0: start = clock(), in a loop that looks at the clock elsewhere.
             restarted = inside and loop in loops_around(region.end) and _restarts(region, loop)
             enclosed = region.holds(loop) or from_a_step or restarted
-        if enclosed and not samples.means_first(source, region):
+        if enclosed and not captions.means_first(source, region):
             yield region
 
 
@@ -171,7 +174,7 @@ def _since_before(source: SourceFile, region: Region, training: StepLoop) -> boo
     loop = training.loop
     if region.scope is not training.scope or region.end.start < loop.start:
         return False
-    if region.periodic or region.start.end > loop.start or samples.shown_in_hours(source, region):
+    if region.periodic or region.start.end > loop.start or programs.shown_in_hours(source, region):
         return False
     beside = _loops_over(region.start) == _loops_over(loop)
     return beside or any(True for _ in quotients(source, region))
@@ -193,7 +196,7 @@ def logged_by(training: StepLoop) -> Node | None:
 
 def _restarts(region: Region, loop: Node) -> bool:
     """Whether the clock is set anew in some steps only, and read in another branch."""
-    if not samples.rare(region.start, loop):
+    if not conditions.rare(region.start, loop):
         return False
     branches = [p for p in region.start.ancestors() if p.kind in ("if", "elif", "else")]
     return not any(b.start <= region.end.start < b.end for b in branches if b.start > loop.start)
@@ -263,7 +266,7 @@ def compiled_in(source: SourceFile, training: StepLoop, clock: RunningClock) -> 
         return None
     opening = clock.opening.start
     calls = [n for n in training.scope.nodes if n.kind == "call" and n.end <= opening]
-    warm = samples.named_warm(calls) or any(
+    warm = warmups.named_warm(calls) or any(
         last_segment(_callee(step)) == "backward"
         for step in source.flow.steps(training.scope)
         if step.position <= opening
@@ -293,7 +296,7 @@ def _is_inside(node: Node, loop: Node) -> bool:
 def _stop_before(start: Node, stops: list[Node], loop: Node) -> Node | None:
     """The stop that stands before a start, in the branch for some steps in which both are."""
     branch = next((p for p in start.ancestors() if p.kind in ("if", "elif", "else")), None)
-    if branch is None or branch.start < loop.start or not samples.rare(start, loop):
+    if branch is None or branch.start < loop.start or not conditions.rare(start, loop):
         return None
     before = (s for s in stops if branch.start < s.start and s.end <= start.start)
     return next(before, None)
@@ -347,3 +350,48 @@ def _loops(node: Node) -> list[Node]:
 def _loops_over(node: Node) -> list[int]:
     """Where the loops around a node start, the node itself left out."""
     return [loop.start for loop in _loops(node) if loop is not node]
+
+
+@remembered
+def repeats_a_pass(region: Region) -> bool:
+    """Whether forward and backward passes are repeated without a step of an optimizer.
+
+    They change nothing but gradients, so that one is like the other, which a training step is not.
+    """
+    outer = [s for s in region.scope.enclosing() if s.node.kind == "function"][-1:]
+    if not any(workload.is_backward(s.node) for s in region.steps) or not outer:
+        return False
+    if re.search(r"train|epoch", region.scope.name):
+        return False
+    calls = (n for s in (region.scope, *outer) for n in s.nodes if n.kind == "call")
+    names = {callee_text(call) for call in calls}
+    names |= {callee_text(s.node) for s in region.steps if s.node.kind == "call"}
+    return not any(_OPTIMIZES.search(n) and "prof" not in n for n in names)
+
+
+_OPTIMIZES = re.compile(r"(^|[._])(step|zero_grad|train_step|optimize\w*)$")
+
+
+def of_epochs(region: Region) -> bool:
+    """Whether each sample is an epoch."""
+    heads = [loop.children[0].text + loop.children[1].text for loop in region.sample_loops[:1]
+             if len(loop.children) > 1]  # fmt: skip
+    return any("epoch" in head.lower() for head in heads)
+
+
+@remembered
+def is_training(region: Region) -> bool:
+    """Whether the region runs training: its steps change the model, so a pass is not repeatable."""
+    for step in region.steps:
+        if step.node.kind == "call" and last_segment(callee_text(step.node)) in (
+            "backward",
+            "step",
+            "train_step",
+            "zero_grad",
+        ):
+            return True
+    return bool(re.search(r"train|epoch", region.scope.name)) or any(
+        re.search(r"(^|[._])(train\w*|fit|run_epoch|evaluate\w*|validate\w*)$", callee_text(s.site))
+        for s in region.steps
+        if s.site.kind == "call"
+    )

@@ -462,3 +462,13 @@ CPP_THRUST_VALUE = re.compile(
     r"|mismatch|(all|any|none)_of|is_\w+|copy_if|remove\w*|unique\w*|partition\w*"
     r"|stable_partition\w*|set_\w+|reduce_by_key|lower_bound|upper_bound|binary_search)$"
 )
+# What a file speaks of whose kernels are compiled when they are first called.
+JITS = re.compile(
+    r"\b(triton|numba|taichi|jax|tilelang)\b|\bSourceModule\(|torch\.compile|cute\.compile"
+)
+# What rates are called.
+RATES = re.compile(
+    r"_per_s|per_?sec|throughput|speed|(^|_)(ips|fps|tps|qps|tput|rates?)(_|$)", re.IGNORECASE
+)
+# What calls are called that print, or write to a log.
+OUTPUT = re.compile(r"(print|log|info|debug|warn|echo)\w*$")

@@ -70,8 +70,17 @@ print(start.elapsed_time(end) / 100)
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import purpose, samples
+from perf_timing.lint import (
+    captions,
+    conditions,
+    dropped_samples,
+    fates,
+    programs,
+    purpose,
+    warmups,
+)
 from perf_timing.lint import roles as r
+from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
@@ -121,7 +130,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             )
         ]
         seen |= {id(step.node) for step in found}
-        if samples.is_training(region) and not _drops_first(source, region):
+        if training_loops.is_training(region) and not _drops_first(source, region):
             yield from _data_of_steps(region, found)
             continue
         for step, others in _grouped(source, found):
@@ -176,18 +185,18 @@ def _applies(source: SourceFile, region: Region) -> bool:
         or region.cumulative
     ):
         return False
-    meant = samples.is_benchmark(source, region) or samples.returns_time(source, region)
+    meant = purpose.is_benchmark(source, region) or fates.returns_time(source, region)
     if not meant:
         return False
-    if samples.is_training(region) and not (
+    if training_loops.is_training(region) and not (
         _drops_first(source, region) or _benchmarks_steps(source, region)
     ):
         return False
-    if source.flow.host_only(region.end, region.scope) or samples.means_first(source, region):
+    if source.flow.host_only(region.end, region.scope) or captions.means_first(source, region):
         return False
-    if region.kind != "harness" and samples.is_progress(source, region):
+    if region.kind != "harness" and programs.is_progress(source, region):
         return False
-    if samples.is_total(source, region):
+    if programs.is_total(source, region):
         return False  # the run time of a program holds its allocations
     meant_elsewhere = r"estimat|probe|calib|alloc|malloc|memory|clone|init|creat"
     if source.language == "python":
@@ -200,7 +209,7 @@ def _benchmarks_steps(source: SourceFile, region: Region) -> bool:
     return (
         source.language == "python"
         and purpose.is_named_so(source, region.delta)
-        and samples.warmed(source, region)
+        and warmups.warmed(source, region)
     )
 
 
@@ -209,7 +218,7 @@ _RANDOM = re.compile(r"(^|[._])(rand|randn|randint|random|normal|uniform)(_like)
 
 def _drops_first(source: SourceFile, region: Region) -> bool:
     """Whether the first of the samples are left out: training steps that are there to be timed."""
-    return source.language == "python" and samples.drops_samples(source, region)
+    return source.language == "python" and dropped_samples.drops_samples(source, region)
 
 
 def _is_result(source: SourceFile, step: Step) -> bool:
@@ -282,7 +291,7 @@ def _uploads_input(source: SourceFile, region: Region, step: Step) -> bool:
         return False
     outer = next((p for p in step.node.ancestors() if p.kind == "call"), None)
     works = [s for s in region.steps if s.works]
-    alone = len(works) == 1 or samples.is_training(region)  # a pass forward and back
+    alone = len(works) == 1 or training_loops.is_training(region)  # a pass forward and back
     return outer is not None and any(s.node is outer for s in works) and alone
 
 
@@ -348,9 +357,9 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
         h.short_name in ("forward", "__init__", "setup", "generate") for h in step.helpers
     ):
         return False
-    if samples.rare(step.site, region.start):
+    if conditions.rare(step.site, region.start):
         return False
-    data = samples.is_training(region) and _only_makes(source, step)
+    data = training_loops.is_training(region) and _only_makes(source, step)
     if not data and _is_result(source, step) and not _is_temporary(source, region, step):
         return False
     if _is_formula(source, region, step):

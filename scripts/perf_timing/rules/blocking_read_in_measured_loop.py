@@ -61,20 +61,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from perf_timing.lint import convergence, samples
+from perf_timing.lint import captions, conditions, convergence, programs
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
-    call_args,
-    callee_text,
-    last_segment,
-    loops_around,
-    positional,
-)
+from perf_timing.lint.scopes import call_args, callee_text, last_segment, loops_around, positional
 
 CODE = "TIM202"
 LABEL = "SYNC-LOOP"
@@ -108,7 +102,7 @@ def check(source: SourceFile) -> Iterator[Report]:
     for region in source.regions.all:
         if not region.is_plain:
             continue
-        if samples.means_first(source, region) or samples.is_program(source, region):
+        if captions.means_first(source, region) or programs.is_program(source, region):
             continue
         for step in region.steps:
             if id(step.site) not in seen and _blocks(source, region, step):
@@ -218,7 +212,7 @@ def _seldom(site: Node, training: training_loops.StepLoop, reads: list[Step]) ->
             or training.updates_in(branch)
         )
 
-    return samples.rare(site, training.loop, passing)
+    return conditions.rare(site, training.loop, passing)
 
 
 def _gives_up(site: Node, loop: Node) -> bool:
@@ -294,12 +288,16 @@ def _blocks(source: SourceFile, region: Region, step: Step) -> bool:
         return False
     if _meant_to_wait(step.node):
         return False
-    if samples.passes_over_data(region) and re.search(
+    if programs.passes_over_data(region) and re.search(
         r"eval|valid|(^|_)test(_|$)", region.scope.name
     ):
         return False  # its metrics are read
     loops = [loop for loop in region.inner_loops(step.site) if loop.kind != "comp"]
-    if not loops or samples.rare(step.site, loops[-1]) or convergence.decides(step.site, loops[0]):
+    if (
+        not loops
+        or conditions.rare(step.site, loops[-1])
+        or convergence.decides(step.site, loops[0])
+    ):
         return False
     if _gives_up(step.site, loops[-1]):
         return False

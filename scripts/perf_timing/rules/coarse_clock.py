@@ -69,8 +69,9 @@ cudaEventElapsedTime(&elapsed_ms, start, stop);
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import evidence, repairs, samples
+from perf_timing.lint import evidence, programs, purpose, repairs
 from perf_timing.lint import roles as r
+from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -163,10 +164,10 @@ def _finding(source: SourceFile, region: Region) -> tuple[str, str] | None:
 def _is_long(source: SourceFile, region: Region) -> bool:
     """Whether a region takes seconds at least, as far as can be told."""
     return (
-        samples.is_program(source, region)
-        or samples.is_phase(region)
-        or not samples.is_benchmark(source, region)
-        or samples.is_training(region)
+        programs.is_program(source, region)
+        or programs.is_phase(region)
+        or not purpose.is_benchmark(source, region)
+        or training_loops.is_training(region)
     )
 
 

@@ -58,8 +58,8 @@ print((time.perf_counter() - t0) / 10)
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import captions, dropped_samples, programs, purpose, warmups
 from perf_timing.lint import roles as r
-from perf_timing.lint import samples
 from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
@@ -94,7 +94,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             or region.timer
             or region.cumulative
             or _meant(source, region)
-            or samples.is_program(source, region)
+            or programs.is_program(source, region)
         ):
             continue
         for step in region.steps:
@@ -137,7 +137,7 @@ def _beside_work(region: Region, step: Step) -> bool:
 
 def _captures(source: SourceFile, region: Region) -> Iterator[Node]:
     """Graph captures inside the region."""
-    if region.kind == "harness" or not samples.is_benchmark(source, region):
+    if region.kind == "harness" or not purpose.is_benchmark(source, region):
         return
     for node in region.scope.nodes:
         if node.kind == "call" and region.holds(node):
@@ -147,7 +147,7 @@ def _captures(source: SourceFile, region: Region) -> Iterator[Node]:
 
 
 def _meant(source: SourceFile, region: Region) -> bool:
-    return samples.means_first(source, region) or any(r.HARNESS in s.roles for s in region.steps)
+    return captions.means_first(source, region) or any(r.HARNESS in s.roles for s in region.steps)
 
 
 def _cached(step: Step) -> bool:
@@ -166,19 +166,19 @@ def _cached(step: Step) -> bool:
 def _first_call(source: SourceFile, region: Region) -> tuple[Node, str] | None:
     """The call that runs a lazily compiled function for the first time in the file's order."""
     lazy = lazy_names(source)
-    if not lazy or not samples.is_benchmark(source, region):
+    if not lazy or not purpose.is_benchmark(source, region):
         return None
     for step in region.steps:
         name = used(step, lazy)
         if name is None or step.site.kind != "call":
             continue
-        if samples.ran_before(source, region.scope, region.start.start, [step]) and not _fresh(
+        if warmups.ran_before(source, region.scope, region.start.start, [step]) and not _fresh(
             source, region, name
         ):
             return None
         if _named_before(source, region, name):
             return None
-        if samples.drops_samples(source, region):
+        if dropped_samples.drops_samples(source, region):
             return None
         if name not in step.site.text:
             break  # it came in through a parameter: the caller's line says which function it is
@@ -193,7 +193,7 @@ def _passed_in(
     scope = region.scope
     called = {callee_text(s.site): s for s in region.steps if s.site.kind == "call"}
     mine = [called[name] for name in scope.parameters if name in called]
-    if not mine or samples.warmed_inside(source, region, mine):
+    if not mine or warmups.warmed_inside(source, region, mine):
         return None
     for site in source.scopes.call_sites(scope):
         for argument in positional(site):

@@ -60,8 +60,8 @@ print(min(timeit.repeat(lambda: device_sum(values), number=10, repeat=5)))
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import captions, workload
 from perf_timing.lint import roles as r
-from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -141,7 +141,7 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
         scope = source.scopes.scope_of(step.node)
         arrays = [a for a in positional(step.node) if a.kind != "number"]
         return any(source.devices.of(a, scope) == "host" for a in arrays) and not (
-            _END_TO_END.search(source.intent(region)) or samples.means_first(source, region)
+            _END_TO_END.search(source.intent(region)) or captions.means_first(source, region)
         )
     kernels = {
         re.sub(r"<.*", "", callee_text(s.node)) for s in region.steps if s.node.kind == "launch"
@@ -154,7 +154,7 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     if step.helpers and not re.search(r"kernel|comput", words, re.IGNORECASE):
         return False  # a whole computation on the device, as its caller sees it
     named = r"kernel|\bop\b|gemm|matmul|gpu time|flop"
-    if not (samples.copies_both_ways(region) and any(r.ALLOC in s.roles for s in region.steps)):
+    if not (workload.copies_both_ways(region) and any(r.ALLOC in s.roles for s in region.steps)):
         named += "|compute"  # else all that is done on the device is called so
     return bool(re.search(named, words, re.IGNORECASE)) or any(
         _names(words.lower(), kernel.lower()) for kernel in kernels

@@ -69,8 +69,9 @@ print(start.elapsed_time(end) / 100)
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import evidence, samples
+from perf_timing.lint import dropped_samples, evidence, programs, purpose, warmups
 from perf_timing.lint import roles as r
+from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -106,7 +107,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             for s in source.flow.between(scope, low, high)
             if s.works or s.roles & {r.BLOCKING, r.OPAQUE}
         ]
-        if steps and not samples.ran_before(source, scope, statement.start, steps):
+        if steps and not warmups.ran_before(source, scope, statement.start, steps):
             yield Report(statement, MESSAGE.format(work=steps[0].site.line))
     yield from _replays(source)
 
@@ -148,9 +149,9 @@ def _replays(source: SourceFile) -> Iterator[Report]:
         steps = [s for s in region.steps if r.REPLAY in s.roles]
         if not steps or id(region.start) in seen or region.timer is not None:
             continue
-        if samples.is_training(region) or samples.is_program(source, region):
+        if training_loops.is_training(region) or programs.is_program(source, region):
             continue
-        if not samples.is_benchmark(source, region):
+        if not purpose.is_benchmark(source, region):
             continue
         if re.search(r"estimat|probe", source.intent(region), re.IGNORECASE):
             continue
@@ -163,7 +164,7 @@ def _replays(source: SourceFile) -> Iterator[Report]:
         if (
             before
             or _replayed_by_caller(source, region.scope)
-            or samples.drops_samples(source, region)
+            or dropped_samples.drops_samples(source, region)
         ):
             continue
         if not _captured_here(source, steps[0]):

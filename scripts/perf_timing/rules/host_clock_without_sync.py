@@ -78,8 +78,19 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import hearsay, purpose, repairs, samples
+from perf_timing.lint import (
+    captions,
+    conditions,
+    fates,
+    hearsay,
+    programs,
+    purpose,
+    repairs,
+    warmups,
+    workload,
+)
 from perf_timing.lint import roles as r
+from perf_timing.lint import training as training_loops
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
@@ -89,6 +100,7 @@ from perf_timing.lint.scopes import (
     callee_text,
     last_segment,
     loops_around,
+    operator,
     positional,
     squeeze,
     target_key,
@@ -151,13 +163,13 @@ def check(source: SourceFile) -> Iterator[Report]:
         left = _left(source, region)
         if left is None or source.means_host_time(region) or _host_only(source, region):
             continue
-        if samples.headed_launch(source, region):
+        if captions.headed_launch(source, region):
             continue
         if _decorates_loading(source, left):
             continue
         if _wait_is_added(source, region) or _is_whole(source, region, left):
             continue
-        if _is_interim(source, region) or samples.is_bounded(source, region):
+        if _is_interim(source, region) or fates.is_bounded(source, region):
             continue
         if hearsay.is_hearsay(source, left) or hearsay.is_small_exchange(region, left):
             continue
@@ -222,7 +234,7 @@ def _awaited_at_times(source: SourceFile, region: Region) -> Step | None:
         return None
     seldom = {id(s): set(_tests(s.site, region)) for s in region.steps}
     asked = {test for s in region.steps if s.waits for test in seldom[id(s)]}
-    told = {test for n in samples.fate(source, region).printed for test in _tests(n, region)}
+    told = {test for n in fates.fate(source, region).printed for test in _tests(n, region)}
     if not asked or asked & told:
         return None
     left = source.left_running(region, [s for s in region.steps if seldom[id(s)]])
@@ -236,7 +248,7 @@ def _tests(site: Node, region: Region) -> Iterator[str]:
         if parent is region.sample_loops[0] or any(parent.start < e < parent.end for e in ends):
             return
         test = squeeze(parent.children[0].text) if parent.kind == "if" else ""
-        if "%" in test or (test.isidentifier() and samples.every_nth(test, parent)):
+        if "%" in test or (test.isidentifier() and conditions.every_nth(test, parent)):
             yield test
 
 
@@ -318,9 +330,9 @@ def _is_whole(source: SourceFile, region: Region, left: Step) -> bool:
 
     Such a run waits again and again: what may still run at its end is a small part of it.
     """
-    if samples.is_program(source, region) or any(samples.compiles(s) for s in region.steps):
+    if programs.is_program(source, region) or any(workload.compiles(s) for s in region.steps):
         return True
-    if samples.loads_model(source, region):
+    if programs.loads_model(source, region):
         return True
     if _full_cycle(source, region) or _read_now_and_then(region):
         return True
@@ -332,7 +344,7 @@ def _is_whole(source: SourceFile, region: Region, left: Step) -> bool:
         return True  # the helper takes times by itself, where its waits are judged
     loops = [loop for loop in region.inner_loops(left.site) if loop.kind != "comp"]
     if any(_waits_in(region, loop) for loop in loops):
-        return samples.is_training(region) or len(loops) > 1
+        return training_loops.is_training(region) or len(loops) > 1
     return _loops_in_helper(region, left)
 
 
@@ -341,7 +353,7 @@ def _waits_in(region: Region, loop: Node) -> bool:
     return any(
         s.waits
         and any(inner is loop for inner in region.inner_loops(s.site))
-        and not samples.rare(s.site, loop)
+        and not conditions.rare(s.site, loop)
         for s in region.steps
     )
 
@@ -355,7 +367,7 @@ def _loops_in_helper(region: Region, left: Step) -> bool:
         s.waits
         and s.site is left.site
         and any(around is loop for around in loops_around(s.node))
-        and not samples.rare(s.node, loop)
+        and not conditions.rare(s.node, loop)
         for s in region.steps
         for loop in inside
     )
@@ -377,7 +389,7 @@ def _full_cycle(source: SourceFile, region: Region) -> bool:
     works = {id(g) for g in parts if any(s.works and r.ARITHMETIC not in s.roles for s in g.steps)}
     if any(g.start is not region.start or id(g) in works for g in parts) or (parts and not reads):
         return False
-    if not any(s.waits for s in region.steps) and not samples.is_training(region):
+    if not any(s.waits for s in region.steps) and not training_loops.is_training(region):
         return False  # the host may run ahead by all the steps
     gap = source.flow.between(region.scope, region.end.end, region.start.start)
     return not any(s.works or s.waits for s in gap)
@@ -389,10 +401,10 @@ def _read_now_and_then(region: Region) -> bool:
     Only the tail of the last of them can be missing.
     """
     loop = next(iter(loops_around(region.end)), None)
-    if not region.carried or loop is None or not samples.rare(region.end, loop):
+    if not region.carried or loop is None or not conditions.rare(region.end, loop):
         return False
     return any(
-        s.waits and loop.start < s.site.start < loop.end and not samples.rare(s.site, loop)
+        s.waits and loop.start < s.site.start < loop.end and not conditions.rare(s.site, loop)
         for s in region.steps
     )
 
@@ -420,7 +432,7 @@ def _is_interim(source: SourceFile, region: Region) -> bool:
     names = {target_key(n) for n in around.walk() if n.kind == "name"}
     return not _sum_of(region) and any(
         other.scope is region.scope
-        and ({_sum_of(other)} | samples.fate(source, other).sums) & names
+        and ({_sum_of(other)} | fates.fate(source, other).sums) & names
         and any(r.WAIT in s.roles for s in other.steps)
         and source.left_running(other) is None
         for other in source.regions.all
@@ -440,7 +452,7 @@ def _sum_of(region: Region) -> str:
     parent = next(added, None)
     if parent is None or region.delta is parent.children[0]:
         return ""
-    return target_key(parent.children[0]) if samples.operator(parent)[:2] == "+=" else ""
+    return target_key(parent.children[0]) if operator(parent)[:2] == "+=" else ""
 
 
 def _is_decorator(region: Region) -> bool:
@@ -491,7 +503,7 @@ def _report(source: SourceFile, region: Region, left: Step) -> Report:
     later = [g for g in source.regions.all if g.start is region.report and g.end is not g.start]
     if any(s.waits for g in later[:1] for s in g.steps):
         message += NEXT.format(end=later[0].end.line)
-    trains = samples.is_training(region) and re.search(r"\bbackward\b", source.tree.text)
+    trains = training_loops.is_training(region) and re.search(r"\bbackward\b", source.tree.text)
     return Report(
         region.report,
         message,
@@ -517,8 +529,8 @@ def _text(source: SourceFile, region: Region, left: Step) -> str:
         return TAIL
     if region.kind == "clock" and (region.inner_loops(left.site) or _repeats(left)):
         return QUEUE
-    jits = source.language == "python" and samples.JITS.search(source.tree.text)
-    return COLD if jits and not samples.warmed(source, region) else MESSAGE
+    jits = source.language == "python" and words.JITS.search(source.tree.text)
+    return COLD if jits and not warmups.warmed(source, region) else MESSAGE
 
 
 def _is_later_reading(source: SourceFile, region: Region) -> bool:
@@ -533,7 +545,7 @@ def _is_later_reading(source: SourceFile, region: Region) -> bool:
 
 def _trains_on(region: Region) -> bool:
     """Whether many steps of a training are measured: each fills the queue, so the host waits."""
-    return samples.is_training(region) and any(
+    return training_loops.is_training(region) and any(
         s.works and len(region.inner_loops(s.site)) > 1 for s in region.steps
     )
 

@@ -64,8 +64,8 @@ print("100 iterations", (time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import captions, conditions, fates, programs, reductions
 from perf_timing.lint import roles as r
-from perf_timing.lint import samples
 from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
@@ -125,13 +125,13 @@ def _reports(source: SourceFile) -> Iterator[Report]:
             or (source.language == "cuda" and region.wraps_measurement)
         ):
             continue
-        if samples.means_first(source, region):
+        if captions.means_first(source, region):
             continue
         for saving in _saved(source, region) if source.evidence else ():
             yield _report(saving, region.start)
         for streaming in _streamed(source, region):
             yield _report(streaming, region.start, anywhere=True)
-        if samples.is_program(source, region) and not _times_steps(source, region):
+        if programs.is_program(source, region) and not _times_steps(source, region):
             continue
         if not any(s.works or s.roles & {r.BLOCKING, r.OPAQUE} for s in region.steps):
             continue
@@ -281,15 +281,15 @@ def _times_steps(source: SourceFile, region: Region) -> bool:
     """
     if source.language != "python" or not region.sample_loops or _epochs(region):
         return False
-    if not samples.is_training(region) or any(
+    if not training_loops.is_training(region) or any(
         last_segment(callee_text(s.node)) == "backward" and (s.helpers and loops_around(s.node))
         for s in region.steps
         if s.node.kind == "call"
     ):
         return False
-    names = samples.fate(source, region).lists
+    names = fates.fate(source, region).lists
     scope = source.scopes.scope_of(region.delta)
-    applied = set().union(*(samples.reducers(source, name, scope) for name in names))
+    applied = set().union(*(reductions.reducers(source, name, scope) for name in names))
     return any(re.search(r"mean$|median$|average$", name) for name in applied)
 
 
@@ -305,7 +305,7 @@ def _streamed(source: SourceFile, region: Region) -> Iterator[Node]:
     """
     if source.language != "python" or not source.on_device:
         return
-    value = samples.fate(source, region)
+    value = fates.fate(source, region)
     told = " ".join([*(n.text[:400] for n in (*value.printed, *value.passed)), *value.names])
     if not _TOKEN_RATE.search(told):
         return
@@ -322,7 +322,7 @@ def _tells_speed(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether a loop that writes is told as a speed, in a file that is there for something else."""
     if not region.inner_loops(step.site):
         return False
-    value = samples.fate(source, region)
+    value = fates.fate(source, region)
     texts = " ".join(n.text[:400] for n in (*value.printed, *value.passed))
     texts += " ".join((source.intent(region), *sorted(value.names)))
     return bool(_SPEED.search(texts)) or _per_token(source, region, step)
@@ -358,7 +358,7 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
         return False
     # Writing a whole trace or file costs so much that a condition around it does not matter.
     writes_file = re.search(r"(export_chrome_trace|dump|save)$", callee_text(step.node))
-    guarded = samples.rare if writes_file else samples.conditional
+    guarded = conditions.rare if writes_file else conditions.conditional
     if region.end.line - region.start.line > _CLOSE_LINES or guarded(step.site, region.start):
         return False
     first = min((s.position for s in region.steps if s.works or r.BLOCKING in s.roles), default=0)
@@ -388,7 +388,7 @@ def _is_log(step: Step) -> bool:
         and helper.node.kind == "function"
         and _LOGS.search(helper.short_name)
         and not loops_around(step.node)
-        and not samples.conditional(step.node, helper.node)
+        and not conditions.conditional(step.node, helper.node)
     )
 
 
@@ -451,7 +451,7 @@ def _shows_a_part(source: SourceFile, region: Region, step: Step) -> bool:
     In Python such a line may read from the device, which costs more than the writing.
     """
     return any(
-        any(node is step.site for node in samples.fate(source, other).printed)
+        any(node is step.site for node in fates.fate(source, other).printed)
         for other in source.regions.all
         if other is not region
         and other.scope is region.scope
@@ -463,7 +463,7 @@ def _shows_a_part(source: SourceFile, region: Region, step: Step) -> bool:
 
 def _epochs(region: Region) -> bool:
     """Whether each iteration is an epoch or a like phase, which a line of text cannot slow."""
-    return samples.is_training(region) and samples.is_phase(region)
+    return training_loops.is_training(region) and programs.is_phase(region)
 
 
 def _for_debugging(node: Node) -> bool:

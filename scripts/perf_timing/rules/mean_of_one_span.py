@@ -60,7 +60,8 @@ print("median", times[25], "range", times[0], times[-1])
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import samples
+from perf_timing.lint import captions, workload
+from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region
@@ -99,14 +100,14 @@ def check(source: SourceFile) -> Iterator[Report]:
             or region.carried
         ):
             continue
-        steps = samples.works(region)
+        steps = workload.works(region)
         if (
             not steps
-            or samples.is_training(region)
+            or training_loops.is_training(region)
             or not any(region.inner_loops(s.site) for s in steps)
         ):
             continue
-        if samples.means_first(source, region) or source.flow.host_only(region.end, region.scope):
+        if captions.means_first(source, region) or source.flow.host_only(region.end, region.scope):
             continue
         for node in _divisions(source, region):
             if node.line not in seen:

@@ -51,7 +51,9 @@ print(tokens / (time.perf_counter() - start))
 import re
 from collections.abc import Iterator, Sequence
 
-from perf_timing.lint import purpose, samples, series, sweeps
+from perf_timing.lint import fates, purpose, reductions, series, sweeps, workload
+from perf_timing.lint import training as training_loops
+from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quotients import Quotient, factors, is_product, quotients
@@ -61,6 +63,7 @@ from perf_timing.lint.scopes import (
     callee_text,
     last_segment,
     loops_around,
+    operator,
     positional,
     squeeze,
     target_key,
@@ -96,7 +99,7 @@ def _of_quotients(source: SourceFile, region: Region) -> Iterator[tuple[Node, No
     for quotient in quotients(source, region):
         if not quotient.rate:
             continue
-        varies = _work_varies(source, quotient) and not samples.of_epochs(region)
+        varies = _work_varies(source, quotient) and not training_loops.of_epochs(region)
         if not (varies or _is_measured(source, region)):
             continue
         for kept in (_collected(source, quotient.node, scope), _returned(source, quotient, scope)):
@@ -114,11 +117,11 @@ def _counts(source: SourceFile, name: str, mean: Node) -> bool:
     scope = source.scopes.scope_of(mean)
     done = series.applied(source, name, scope)
     if "harmonic" in scope.node.text or any(
-        samples.ROBUST.search(a) or a in ("max", "amax", "nanmax") for a in done
+        reductions.ROBUST.search(a) or a in ("max", "amax", "nanmax") for a in done
     ):
         return False
     listed = mean.kind == "call" or "sum(" in mean.text
-    return not listed or bool(done - series.NEUTRAL) or bool(samples.RATES.search(name))
+    return not listed or bool(done - series.NEUTRAL) or bool(words.RATES.search(name))
 
 
 def _is_measured(source: SourceFile, region: Region) -> bool:
@@ -126,9 +129,9 @@ def _is_measured(source: SourceFile, region: Region) -> bool:
 
     Nor is one rate of each size or variant a sample.
     """
-    if not samples.works(region) or any(map(sweeps.is_sweep, region.sample_loops[:1])):
+    if not workload.works(region) or any(map(sweeps.is_sweep, region.sample_loops[:1])):
         return False
-    if samples.is_training(region) and not samples.repeats_a_pass(region):
+    if training_loops.is_training(region) and not training_loops.repeats_a_pass(region):
         return purpose.is_named_so(source, region.delta)
     return purpose.is_measuring(source, region.delta)
 
@@ -159,7 +162,7 @@ def _kept_under(source: SourceFile, rate: Node, scope: Scope) -> tuple[str, Node
             return "", None
         if parent.kind == "call" and last_segment(callee_text(parent)) in ("append", "push_back"):
             return callee_text(parent).rpartition(".")[0], parent
-        if parent.kind in ("augassign", "assign") and samples.operator(parent)[:2] == "+=":
+        if parent.kind in ("augassign", "assign") and operator(parent)[:2] == "+=":
             return target_key(parent.children[0]), parent
         if parent.kind != "assign" or parent.children[0].kind != "name":
             return "", None
@@ -183,7 +186,7 @@ def _is_shown(use: Node) -> bool:
     """Whether a value is printed there."""
     calls = (p for p in use.ancestors() if p.kind in ("call", "binary"))
     return any(
-        samples.OUTPUT.match(last_segment(callee_text(p)))
+        words.OUTPUT.match(last_segment(callee_text(p)))
         if p.kind == "call"
         else p.text.startswith(("std::cout", "cout"))
         for p in calls
@@ -236,8 +239,8 @@ def _of_arrays(source: SourceFile, region: Region) -> Iterator[tuple[Node, Node]
     if not _is_measured(source, region):
         return
     scope = source.scopes.scope_of(region.delta)
-    for listed in sorted(samples.fate(source, region).lists):
-        for around in samples.reaching(series.named(listed).base, scope):
+    for listed in sorted(fates.fate(source, region).lists):
+        for around in reductions.reaching(series.named(listed).base, scope):
             names = series.names_of(source, listed, around)
             for node in around.nodes:
                 rates = _rates_of(node, names)

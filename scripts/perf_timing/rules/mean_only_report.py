@@ -71,7 +71,9 @@ print(statistics.median(times), min(times), max(times))
 import re
 from collections.abc import Iterable, Iterator
 
-from perf_timing.lint import keepers, purpose, samples, series, sweeps
+from perf_timing.lint import fates, keepers, purpose, reductions, series, sweeps, workload
+from perf_timing.lint import training as training_loops
+from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region
@@ -83,6 +85,7 @@ from perf_timing.lint.scopes import (
     loop_body,
     loop_header,
     loops_around,
+    operator,
     positional,
     squeeze,
     target_key,
@@ -110,18 +113,18 @@ def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each mean that is all that is reported of some samples."""
     seen: set[int] = set()
     for region in source.regions.all:
-        if not samples.works(region) or region.carried:
+        if not workload.works(region) or region.carried:
             continue
         found = [*_here(source, region), *_in_callers(source, region), *_kept_by(source, region)]
         found += _of_timer(source, region)
         for name, node in found:
-            if samples.RATES.search(name) or _running(region, node) or _is_asserted(source, node):
+            if words.RATES.search(name) or _running(region, node) or _is_asserted(source, node):
                 continue  # mean-of-rates judges these; a running mean is a display
             if _is_given_away(source, name, node):
                 continue
             if node.line not in seen:
                 seen.add(node.line)
-                value = samples.fate(source, region)
+                value = fates.fate(source, region)
                 listed = name in value.lists and not value.printed
                 yield Report(
                     node, MESSAGE.format(name=name), anywhere=listed or _is_told(source, node)
@@ -178,8 +181,8 @@ def _here(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
     """Means of what the function itself collects of a region: (name of the samples, mean)."""
     if region.kind not in ("clock", "event"):
         return
-    value = samples.fate(source, region)
-    logged = source.language == "python" and (samples.of_epochs(region) or value.sums)
+    value = fates.fate(source, region)
+    logged = source.language == "python" and (training_loops.of_epochs(region) or value.sums)
     if logged and _is_trained(region) and not _is_benchmark(source, region, value):
         return  # the log of a training
     scope = source.scopes.scope_of(region.delta)
@@ -200,7 +203,7 @@ def _here(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
 
 def _is_trained(region: Region) -> bool:
     """Whether a training goes on; forward and backward passes that are repeated change nothing."""
-    return samples.is_training(region) and not samples.repeats_a_pass(region)
+    return training_loops.is_training(region) and not training_loops.repeats_a_pass(region)
 
 
 def _kept_by(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
@@ -224,7 +227,7 @@ def _in_root(node: Node) -> bool:
 
 def _in_callers(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
     """Means of the times that a function returns and its callers add up: total += measure(x)."""
-    value = samples.fate(source, region)
+    value = fates.fate(source, region)
     if value.printed or (source.language == "cuda" and region.kind not in ("clock", "event")):
         return
     if _is_trained(region) and not purpose.is_named_so(source, region.delta):
@@ -248,7 +251,7 @@ def _in_callers(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]
                 yield from _mean_of_result(source, site, False)
                 yield from _mean_of_returned_sum(source, site, scope, value)
     for name in sorted(value.lists):
-        if samples.reducers(source, name, scope) - NEUTRAL - {"raw"} or value.sums:
+        if reductions.reducers(source, name, scope) - NEUTRAL - {"raw"} or value.sums:
             continue
         for index in sorted({i for i, part in _returned(scope) if squeeze(part.text) == name}):
             for site in source.scopes.call_sites(scope):
@@ -300,7 +303,7 @@ def _mean_of_result(source: SourceFile, call: Node, collected: bool) -> Iterator
             collected = True
         elif parent.kind == "call":
             callee = callee_text(parent)
-            if collected and samples.MEAN.search(callee):
+            if collected and reductions.MEAN.search(callee):
                 if is_mean(parent) and not _kept(source, parent, where):
                     yield "this list", parent
                 return
@@ -327,7 +330,7 @@ def _mean_of_result(source: SourceFile, call: Node, collected: bool) -> Iterator
 
 
 def _mean_of_returned_sum(
-    source: SourceFile, call: Node, function: Scope, value: samples.Fate
+    source: SourceFile, call: Node, function: Scope, value: fates.Fate
 ) -> Iterator[tuple[str, Node]]:
     """The mean that a caller tells of the sum of the samples that a function returns."""
     whole = {part.text for _, part in _returned(function)} <= value.sums
@@ -341,7 +344,7 @@ def _mean_of_returned_sum(
 
 def _of_timer(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
     """Means of what a timer keeps in an attribute: times.append(timer.elapsed)."""
-    kept = {n.removeprefix("self.") for n in samples.fate(source, region).names if n[:5] == "self."}
+    kept = {n.removeprefix("self.") for n in fates.fate(source, region).names if n[:5] == "self."}
     where, begins = region.scope, region.spans[0][0] if region.spans else 0
     sites = [s.site for s in region.steps if s.site.start >= begins]
     loop = next((n for site in sites for n in loops_around(site) if n.start < begins), None)
@@ -352,7 +355,7 @@ def _of_timer(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
         if attribute not in kept or not receiver or not begins < node.start < loop.end:
             continue
         outer = source.statement(node)
-        if outer.kind == "augassign" and samples.operator(outer) == "+=":
+        if outer.kind == "augassign" and operator(outer) == "+=":
             total = target_key(outer.children[0])
             mean = told_of_total(source, [loop], loop.end, total, where)
             if mean is not None and not any(_prints(n, {node.text, total}) for n in loop.walk()):
@@ -394,7 +397,7 @@ def _added_to(source: SourceFile, site: Node, index: int, scope: Scope) -> tuple
     parent = site.parent
     if parent is None:
         return "", ""
-    direct = parent.kind in ("assign", "augassign") and samples.operator(parent)[:2] == "+="
+    direct = parent.kind in ("assign", "augassign") and operator(parent)[:2] == "+="
     if direct and index < 0:
         return target_key(parent.children[0]), ""
     if parent.kind != "assign" or parent.children[-1] is not site:
@@ -409,7 +412,7 @@ def _added_to(source: SourceFile, site: Node, index: int, scope: Scope) -> tuple
         added = use.parent
         if added is None or not site.end < use.start < loop.end:
             continue
-        summed = added.kind in ("assign", "augassign") and samples.operator(added)[:2] == "+="
+        summed = added.kind in ("assign", "augassign") and operator(added)[:2] == "+="
         if summed and added.children[-1] is use:
             return target_key(added.children[0]), name
     return "", ""
@@ -417,7 +420,7 @@ def _added_to(source: SourceFile, site: Node, index: int, scope: Scope) -> tuple
 
 def _prints(call: Node, times: set[str]) -> bool:
     """Whether a call in the loop writes the times one by one, or the sum so far."""
-    if call.kind != "call" or not samples.OUTPUT.match(last_segment(callee_text(call))):
+    if call.kind != "call" or not words.OUTPUT.match(last_segment(callee_text(call))):
         return False
     names = (n.text for n in call.walk() if n.kind == "name")
     return any(name in times or re.search(r"time|elapsed|laten", name) for name in names)
@@ -430,19 +433,21 @@ def _compares(node: Node, sample: str) -> bool:
     return bool((call or order) and any(n.text == sample for n in node.walk()))
 
 
-def _is_benchmark(source: SourceFile, region: Region, value: samples.Fate) -> bool:
+def _is_benchmark(source: SourceFile, region: Region, value: fates.Fate) -> bool:
     """Whether times of a training are collected where a name says that it is a benchmark."""
-    kept = bool(value.lists) or bool(value.sums and not samples.of_epochs(region))
+    kept = bool(value.lists) or bool(value.sums and not training_loops.of_epochs(region))
     return kept and purpose.is_named_so(source, region.delta)
 
 
-def _spread_beside(source: SourceFile, value: samples.Fate, scope: Scope) -> bool:
+def _spread_beside(source: SourceFile, value: fates.Fate, scope: Scope) -> bool:
     """Whether a spread of the same samples is reported: of a list of them, or by the formula."""
     for name in value.lists:
-        applied = samples.reducers(source, name, scope)
+        applied = reductions.reducers(source, name, scope)
         for made in _made_of(name, scope):
-            applied |= samples.reducers(source, made, scope)
-        if any(samples.SPREAD.search(a) or samples.ROBUST.search(a) for a in applied - {"min"}):
+            applied |= reductions.reducers(source, made, scope)
+        if any(
+            reductions.SPREAD.search(a) or reductions.ROBUST.search(a) for a in applied - {"min"}
+        ):
             return True
     if len(value.sums) > 1 and _root_is_shown(scope.node.text, value.sums):
         return True
@@ -482,7 +487,7 @@ def _in_loop(region: Region) -> bool:
     return bool(loops_around(region.delta))
 
 
-def _printed_inside(region: Region, value: samples.Fate) -> bool:
+def _printed_inside(region: Region, value: fates.Fate) -> bool:
     loops = loops_around(region.delta)
     return any(
         any(loop.start <= node.start < loop.end for loop in loops[:1])
@@ -503,12 +508,12 @@ def _mean_of_list(source: SourceFile, name: str, scope: Scope) -> Node | None:
     if _kept_each(source, name, scope):
         return None
     known = series.names_of(source, name, scope)
-    for around in samples.reaching(known[0].base, scope):
+    for around in reductions.reaching(known[0].base, scope):
         for node in around.nodes:
             if (
                 (
                     node.kind == "call"
-                    and samples.MEAN.search(callee_text(node))
+                    and reductions.MEAN.search(callee_text(node))
                     and any(series.mentions(node, listed) for listed in known)
                 )
                 and not _kept(source, node, scope)
@@ -520,11 +525,11 @@ def _mean_of_list(source: SourceFile, name: str, scope: Scope) -> Node | None:
 
 def _mean_by_hand(source: SourceFile, name: str, scope: Scope) -> Node | None:
     """The mean of a list that a loop adds up, where nothing else is done with its members."""
-    applied = samples.reducers(source, name, scope)
+    applied = reductions.reducers(source, name, scope)
     if applied - NEUTRAL - {"loop", "indexed"} or _kept_each(source, name, scope):
         return None
     for node in scope.nodes:
-        if node.kind not in ("assign", "augassign") or samples.operator(node)[:2] != "+=":
+        if node.kind not in ("assign", "augassign") or operator(node)[:2] != "+=":
             continue
         loop = next(iter(loops_around(node)), None)
         if loop is None or loop.kind != "for":
@@ -564,12 +569,12 @@ def _kept(source: SourceFile, node: Node, scope: Scope) -> bool:
     for parent in node.ancestors():
         if parent.kind != "call":
             continue
-        if samples.ROBUST.search(callee_text(parent)):
+        if reductions.ROBUST.search(callee_text(parent)):
             return True
         if _appends(parent):
             kept = callee_text(parent).rpartition(".")[0]
             done = series.applied(source, kept, scope)
-            return any(samples.ROBUST.search(a) or _SPREADS.search(a) for a in done)
+            return any(reductions.ROBUST.search(a) or _SPREADS.search(a) for a in done)
     return False
 
 
@@ -585,7 +590,7 @@ def _mean_around(source: SourceFile, region: Region) -> Node | None:
     for node in comp.ancestors():
         if node.kind in ("assign", "augassign", "return", "block", "comp"):
             return None
-        if node.kind == "call" and samples.MEAN.search(callee_text(node)):
+        if node.kind == "call" and reductions.MEAN.search(callee_text(node)):
             kept = _kept(source, node, source.scopes.scope_of(comp))
             return node if is_mean(node) and not kept else None
     return None

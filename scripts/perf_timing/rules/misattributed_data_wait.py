@@ -50,8 +50,8 @@ print(sorted(waits))
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import conditions
 from perf_timing.lint import roles as r
-from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -227,7 +227,7 @@ def _reads_late(source: SourceFile, region: Region, step: Step) -> bool:
     reads = r.READ in step.roles and not step.roles & {r.UPLOAD, r.IO}
     if not (reads and region.carried and loops and step.position > region.start.end):
         return False
-    if callee_text(step.node).endswith("empty_cache") or samples.rare(step.site, loops[0]):
+    if callee_text(step.node).endswith("empty_cache") or conditions.rare(step.site, loops[0]):
         return False
     before = source.flow.between(region.scope, loops[0].start, region.start.start)
     done = max((s.position for s in before if s.works), default=0)

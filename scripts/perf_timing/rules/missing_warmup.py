@@ -73,9 +73,20 @@ print((time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import convergence, samples, sweeps
+from perf_timing.lint import (
+    captions,
+    convergence,
+    dropped_samples,
+    fates,
+    programs,
+    purpose,
+    sweeps,
+    warmups,
+    workload,
+)
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
+from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -121,7 +132,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue  # events inside a clock's readings: one warm-up serves both
         if not _applies(source, region):
             continue
-        warm = samples.warmed(source, region)
+        warm = warmups.warmed(source, region)
         if (not warm or _only_prefilled(source, region)) and not _sampled_inside(
             source, region, work
         ):
@@ -150,19 +161,19 @@ def _only_prefilled(source: SourceFile, region: Region) -> bool:
         and _tells(source, other, _PREFILL)
     ]
     start = region.start.start
-    mine = set().union(*map(samples.identities, samples.works(region)))
+    mine = set().union(*map(workload.identities, workload.works(region)))
     ran = [s for s in source.flow.steps(region.scope) if s.position <= start and s.works]
-    ran = [s for s in ran if samples.identities(s) & mine]
+    ran = [s for s in ran if workload.identities(s) & mine]
     return (
         bool(ran)
         and all(any(fill.holds(s.site) for fill in fills) for s in ran)
-        and not samples.WARM.search(source.tree.text, region.scope.node.start, start)
-        and not samples.drops_samples(source, region)
+        and not warmups.WARM.search(source.tree.text, region.scope.node.start, start)
+        and not dropped_samples.drops_samples(source, region)
     )
 
 
-def _tells(source: SourceFile, region: Region, words: re.Pattern[str]) -> bool:
-    return bool(words.search(source.intent(region)))
+def _tells(source: SourceFile, region: Region, pattern: re.Pattern[str]) -> bool:
+    return bool(pattern.search(source.intent(region)))
 
 
 _STEP = re.compile(r"decod|tpot|itl(?![a-z])|inter_token|per_token", re.IGNORECASE)
@@ -171,7 +182,7 @@ _PREFILL = re.compile(r"pre_?fill|prompt|ttft|first_token", re.IGNORECASE)
 
 def _skipped(source: SourceFile, region: Region, work: Step) -> Iterator[tuple[Node, str]]:
     """The branches that run the work before the measurement, but not in all cases."""
-    for branch in samples.sparing(source, region):
+    for branch in warmups.sparing(source, region):
         if callee_text(work.site) in branch.text:
             yield branch, "the only earlier run, which this condition may leave out"
 
@@ -199,14 +210,14 @@ def _tells_rate(source: SourceFile, region: Region) -> bool:
     """Whether the time is told as so many tokens or images a second, in whatever code."""
     if source.language != "python" or region.carried or region.hooked:
         return False
-    value = samples.fate(source, region)
+    value = fates.fate(source, region)
     texts = [n.text[:400] for n in (*value.printed, *value.passed)]
     return bool(_RATE.search(" ".join([*texts, source.intent(region), *value.names])))
 
 
 def _loaded(source: SourceFile, region: Region) -> Step | None:
     """The first work of a C++ region that loads a kernel: a copy does not."""
-    steps = samples.works(region) if source.language == "cuda" else []
+    steps = workload.works(region) if source.language == "cuda" else []
     return next((s for s in steps if s.helpers or not s.roles & {r.COPY, r.UPLOAD}), None)
 
 
@@ -220,7 +231,7 @@ def _costs(source: SourceFile, region: Region) -> list[str]:
     used = used or (source.language == "cuda" and _touches_device(region))
     if region.kind == "clock" and not used and not region.scope.parameters:
         costs.append("context")
-    if source.language == "python" and samples.JITS.search(text):
+    if source.language == "python" and words.JITS.search(text):
         costs.append("compilation of kernels")
     if source.language == "cuda" and _only_copies(region):
         return [*costs, "set-up of the first copy"]
@@ -242,7 +253,7 @@ def _copied_before(source: SourceFile, region: Region) -> bool:
     scope, position = region.scope, region.start.start
     for _ in range(_MOST_CALLERS):
         before = source.flow.between(scope, -1, position)
-        if any(r.COPY in s.roles or samples.fills(s) for s in before):
+        if any(r.COPY in s.roles or workload.fills(s) for s in before):
             return True
         if scope.parent is None or scope.name == "main":
             return False
@@ -272,7 +283,7 @@ def _only_copies(region: Region) -> bool:
 
     On an H200 the first of them takes 10 to 40 us longer than the next: twice the time of 1 MB.
     """
-    steps = [s for s in samples.works(region) if not samples.fills(s)]
+    steps = [s for s in workload.works(region) if not workload.fills(s)]
     return bool(steps) and all(r.COPY in s.roles and not s.helpers for s in steps)
 
 
@@ -286,43 +297,43 @@ _SEARCHES = {
 
 
 def _first(region: Region) -> Step | None:
-    return next((s for s in samples.works(region)), None)
+    return next((s for s in workload.works(region)), None)
 
 
 def _applies(source: SourceFile, region: Region) -> bool:
     if region.kind in ("timeit", "benchmark") or region.timer is not None or region.cumulative:
         return False
-    if not samples.is_benchmark(source, region) and not _tells_rate(source, region):
+    if not purpose.is_benchmark(source, region) and not _tells_rate(source, region):
         return False
-    if samples.is_training(region) and not samples.repeats_a_pass(region):
+    if training_loops.is_training(region) and not training_loops.repeats_a_pass(region):
         return False
-    if samples.hands_back_result(source, region):
+    if fates.hands_back_result(source, region):
         return False
-    if samples.unused(source, region.scope) or samples.never_used(source, region):
+    if purpose.unused(source, region.scope) or fates.never_used(source, region):
         return False
     if (
-        all(r.OPAQUE in s.roles for s in samples.works(region))
+        all(r.OPAQUE in s.roles for s in workload.works(region))
         and region.scope.parent is not None
         and region.scope.parent.name
     ):
         return False  # a decorator for any function
-    if samples.kept_running(source, region) or samples.is_copy_stage(source, region):
+    if fates.kept_running(source, region) or programs.is_copy_stage(source, region):
         return False
-    if samples.is_shown_once(region):
+    if purpose.is_shown_once(region):
         return False
-    if samples.calibrates(source, region) or samples.in_google_benchmark(source, region):
+    if fates.calibrates(source, region) or warmups.in_google_benchmark(source, region):
         return False
-    if samples.is_told_inside(source, region):
+    if programs.is_told_inside(source, region):
         return False  # what is to be said is said at the figure of the kernels
-    if samples.means_first(source, region) or _replays(source, region):
+    if captions.means_first(source, region) or _replays(source, region):
         return False
     if any(r.HARNESS in s.roles for s in region.steps) or not source.evidence:
         return False
-    if source.flow.host_only(region.end, region.scope) or samples.host_time_meant(source, region):
+    if source.flow.host_only(region.end, region.scope) or captions.host_time_meant(source, region):
         return False
-    if source.language == "python" and samples.is_phase(region):
+    if source.language == "python" and programs.is_phase(region):
         return False
-    if samples.loads_model(source, region):
+    if programs.loads_model(source, region):
         return False
     if source.language == "cuda" and (
         convergence.runs_to_tolerance(region)
@@ -330,15 +341,15 @@ def _applies(source: SourceFile, region: Region) -> bool:
         or convergence.trains_over_epochs(source.scopes, region)
     ):
         return False
-    if samples.is_progress(source, region) or samples.serves(source):
+    if programs.is_progress(source, region) or purpose.serves(source):
         return False
-    if samples.serves_requests(source, region) or samples.answers_user(source, region):
+    if purpose.serves_requests(source, region) or purpose.answers_user(source, region):
         return False
-    if samples.passes_over_data(region) or samples.samples_data(region):
+    if programs.passes_over_data(region) or programs.samples_data(region):
         return False
-    if samples.makes_product(source, region) or _copied_before(source, region):
+    if purpose.makes_product(source, region) or _copied_before(source, region):
         return False
-    return not _prints_each(source, region) and not samples.only_asserted(source, region)
+    return not _prints_each(source, region) and not fates.only_asserted(source, region)
 
 
 def _is_repetition(source: SourceFile, region: Region) -> bool:
@@ -384,7 +395,7 @@ def _replays(source: SourceFile, region: Region) -> bool:
 
 def _prints_each(source: SourceFile, region: Region) -> bool:
     """Whether every sample is printed or recorded: the reader sees that the first is different."""
-    value = samples.fate(source, region)
+    value = fates.fate(source, region)
     if source.language == "cuda" and _prints_itself(source, region, value):
         return True
     loops = region.sample_loops
@@ -396,14 +407,14 @@ def _prints_each(source: SourceFile, region: Region) -> bool:
     return (
         bool(loops)
         and not value.lists
-        and (not value.sums or samples.profiles(source, region))
+        and (not value.sums or purpose.profiles(source, region))
         and any(any(loop.start <= node.start < loop.end for loop in loops[:1]) for node in shown)
     )
 
 
 def _is_window(region: Region) -> bool:
     """Whether a counted loop, that does not look at its counter, repeats all the work."""
-    works = samples.works(region)
+    works = workload.works(region)
     loops = [region.inner_loops(s.site)[:1] for s in works]
     return bool(works) and all(
         found and found[0] is loops[0][0] and not _looks_at_counter(found[0]) for found in loops
@@ -419,11 +430,11 @@ def _looks_at_counter(loop: Node) -> bool:
     return counter is None or any(n.kind == "name" and n.text == counter[1] for n in body.walk())
 
 
-def _prints_itself(source: SourceFile, region: Region, value: samples.Fate) -> bool:
+def _prints_itself(source: SourceFile, region: Region, value: fates.Fate) -> bool:
     """Whether a C++ function prints the time of its one execution, and only loops call it."""
     sites = source.scopes.call_sites(region.scope)
     only = value.printed and not (value.lists or value.sums or value.returned or value.passed)
-    once = not any(region.inner_loops(s.site) for s in samples.works(region))
+    once = not any(region.inner_loops(s.site) for s in workload.works(region))
     return bool(only and once and not region.sample_loops and sites) and all(
         map(loops_around, sites)
     )

@@ -59,19 +59,14 @@ print(triton.testing.do_bench(candidate, quantiles=[0.5, 0.2, 0.8]))
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import convergence, samples
+from perf_timing.lint import captions, conditions, convergence, programs, purpose, workload
 from perf_timing.lint import roles as r
+from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
-    callee_text,
-    last_segment,
-    positional,
-    squeeze,
-    target_key,
-)
+from perf_timing.lint.scopes import callee_text, last_segment, positional, squeeze, target_key
 
 CODE = "TIM208"
 LABEL = "SETUP-IN-TIMED"
@@ -140,11 +135,11 @@ def check(source: SourceFile) -> Iterator[Report]:
             or region.timer
         ):
             continue
-        if not samples.is_benchmark(source, region) or samples.is_training(region):
+        if not purpose.is_benchmark(source, region) or training_loops.is_training(region):
             continue
         if region.end.line - region.start.line > _CLOSE_LINES or _subtracted(source, region):
             continue
-        if region.kind != "harness" and samples.is_program(source, region):
+        if region.kind != "harness" and programs.is_program(source, region):
             continue
         if region.cumulative or re.search(
             r"estimat|probe|calib", source.intent(region), re.IGNORECASE
@@ -155,7 +150,7 @@ def check(source: SourceFile) -> Iterator[Report]:
         for node in _preparations(source, region):
             if _tidies_up(source, region, node):
                 continue
-            if id(node) not in seen and not samples.rare(node, region.start):
+            if id(node) not in seen and not conditions.rare(node, region.start):
                 seen.add(id(node))
                 yield Report(
                     node,
@@ -180,9 +175,9 @@ def _restores(source: SourceFile, seen: set[int]) -> Iterator[Report]:
     for region in source.regions.all:
         if region.kind not in ("clock", "event") or region.carried or region.cumulative:
             continue
-        if not samples.is_benchmark(source, region) or samples.is_training(region):
+        if not purpose.is_benchmark(source, region) or training_loops.is_training(region):
             continue
-        if _MOVES.search(source.intent(region)) or samples.is_program(source, region):
+        if _MOVES.search(source.intent(region)) or programs.is_program(source, region):
             continue
         for step in region.steps:
             buffers = _copied(source, step.node)
@@ -237,9 +232,9 @@ def _libraries(source: SourceFile, seen: set[int]) -> Iterator[Report]:
     for region in source.regions.all:
         if region.kind not in ("clock", "event") or region.carried or region.cumulative:
             continue
-        if region.timer or not samples.is_benchmark(source, region):
+        if region.timer or not purpose.is_benchmark(source, region):
             continue
-        if samples.means_first(source, region) or not source.works(region):
+        if captions.means_first(source, region) or not source.works(region):
             continue
         for step in region.steps:
             repeated = region.inner_loops(step.site) or region.sample_loops
@@ -257,17 +252,22 @@ def _clears(source: SourceFile, seen: set[int]) -> Iterator[Report]:
     for region in source.regions.all:
         if region.kind not in ("clock", "event") or region.carried or region.cumulative:
             continue
-        if region.timer or not samples.is_benchmark(source, region):
+        if region.timer or not purpose.is_benchmark(source, region):
             continue
         if convergence.runs_to_tolerance(region):
             continue
-        if samples.copies_both_ways(region) or _FILLING.search(source.intent(region)):
+        if workload.copies_both_ways(region) or _FILLING.search(source.intent(region)):
             continue
         for step, loop, steps in _repeated(source, region):
             used = [s for s in steps if _uses(s, step)]
-            if id(step.node) in seen or not samples.fills(step) or not used or _is_small(step.node):
+            if (
+                id(step.node) in seen
+                or not workload.fills(step)
+                or not used
+                or _is_small(step.node)
+            ):
                 continue
-            if not samples.rare(step.node, loop) and not convergence.steered(loop, region.steps):
+            if not conditions.rare(step.node, loop) and not convergence.steered(loop, region.steps):
                 seen.add(id(step.node))
                 call = last_segment(callee_text(step.node))
                 text = FILL.format(call=call, start=region.start.line)
@@ -288,7 +288,7 @@ def _repeated(source: SourceFile, region: Region) -> Iterator[tuple[Step, Node, 
                     loop,
                     [s for s in region.steps if region.inner_loops(s.site)[:1] == [loop]],
                 )
-    for _call, functions in samples.handed_in(source, region):
+    for _call, functions in workload.handed_in(source, region):
         for function in functions:
             steps = list(source.flow.steps(function))
             for step in steps:
@@ -299,7 +299,7 @@ def _uses(work: Step, fill: Step) -> bool:
     """Whether a launch behind a fill in C++ code is given the memory that was filled."""
     given = positional(fill.node) if fill.node.kind == "call" else []
     name = squeeze(given[0].text).lstrip("&(") if given else ""
-    launched = work.works and work.node is not fill.node and not samples.fills(work)
+    launched = work.works and work.node is not fill.node and not workload.fills(work)
     return bool(launched and name and work.position > fill.position) and _names(work.node, name)
 
 

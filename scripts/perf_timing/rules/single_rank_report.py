@@ -55,14 +55,10 @@ if dist.get_rank() == 0:
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import fates, programs
 from perf_timing.lint import roles as r
-from perf_timing.lint import samples
-from perf_timing.lint.collectives import (
-    collective_steps,
-    is_barrier,
-    is_collective,
-    spread_steps,
-)
+from perf_timing.lint import training as training_loops
+from perf_timing.lint.collectives import collective_steps, is_barrier, is_collective, spread_steps
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -103,9 +99,9 @@ def check(source: SourceFile) -> Iterator[Report]:
         )
         if not timed or _ends_together(region):
             continue
-        if samples.is_training(region) and not samples.repeats_a_pass(region):
+        if training_loops.is_training(region) and not training_loops.repeats_a_pass(region):
             continue
-        if samples.is_program(source, region) or samples.passes_over_data(region):
+        if programs.is_program(source, region) or programs.passes_over_data(region):
             continue
         if _combined(source, region):
             continue
@@ -118,7 +114,7 @@ def check(source: SourceFile) -> Iterator[Report]:
 
 def _prints(source: SourceFile, region: Region) -> list[Node]:
     """Where the time, or what was reduced from many of them, is printed."""
-    fate = samples.fate(source, region)
+    fate = fates.fate(source, region)
     names = fate.names | fate.lists | fate.sums
     printed = list(fate.printed)
     later = [n for n in region.scope.nodes if n.kind == "call" and n.start > region.end.end]
@@ -130,7 +126,7 @@ def _prints(source: SourceFile, region: Region) -> list[Node]:
 
 def _prints_of_callers(source: SourceFile, region: Region) -> Iterator[Node]:
     """Where callers print the time that a function returns, and do not combine it with others."""
-    fate = samples.fate(source, region)
+    fate = fates.fate(source, region)
     places = {place for node in fate.returned for place in _returned_at(node, fate.names)}
     for site in source.scopes.call_sites(region.scope) if places else []:
         target = site.parent.children[0] if site.parent and site.parent.kind == "assign" else None

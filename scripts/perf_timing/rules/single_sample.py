@@ -71,13 +71,24 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from perf_timing.lint import purpose, repetitions, samples, sweeps
+from perf_timing.lint import (
+    captions,
+    fates,
+    programs,
+    purpose,
+    reductions,
+    repetitions,
+    sweeps,
+    warmups,
+    workload,
+)
 from perf_timing.lint import roles as r
+from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region, remembered
-from perf_timing.lint.scopes import Scope, callee_text, loop_header, loops_around, squeeze
+from perf_timing.lint.scopes import Scope, callee_text, loop_header, loops_around, operator, squeeze
 
 CODE = "TIM304"
 LABEL = "SINGLE-RUN"
@@ -100,28 +111,28 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if not _is_figure(source, region):
             continue
-        work = id(samples.works(region)[0].site)
+        work = id(workload.works(region)[0].site)
         if work in seen:
             continue  # events inside a clock's readings
         seen |= {id(region.start), work}
-        meant = samples.warms_up(source, region)
+        meant = warmups.warms_up(source, region)
         yield Report(region.start, MESSAGE.format(end=region.end.line), anywhere=meant)
 
 
 def _is_figure(source: SourceFile, region: Region) -> bool:
     """Whether the time is shown as it is, or kept as the one of its configuration."""
-    value = samples.fate(source, region)
+    value = fates.fate(source, region)
     if value.sums:
         return False
     if value.lists and _reads_one(source, region):
         return True
     if value.lists:
         scope = source.scopes.scope_of(region.delta)
-        applied = {a for name in value.lists for a in samples.reducers(source, name, scope)}
+        applied = {a for name in value.lists for a in reductions.reducers(source, name, scope)}
         shown = {a for a in applied if _SHOWS.fullmatch(a)}
         others = {a for a in applied - shown if not _NEUTRAL.fullmatch(a)}
         return bool(region.sample_loops and shown) and not others
-    return bool(value.printed or value.returned) or samples.enters_result(source, region)
+    return bool(value.printed or value.returned) or fates.enters_result(source, region)
 
 
 # What shows a list of times member by member, and what does nothing to them.
@@ -159,12 +170,12 @@ def _reads_last(source: SourceFile, region: Region) -> bool:
 
 def _reads_one(source: SourceFile, region: Region) -> bool:
     """Whether a list of samples is used for one of them alone: print(times[1])."""
-    value = samples.fate(source, region)
+    value = fates.fate(source, region)
     if len(value.lists) != 1 or value.sums or value.printed or source.language != "python":
         return False
     (name,) = value.lists
     scope = source.scopes.scope_of(region.delta)
-    if samples.reducers(source, name, scope) - {"indexed", "append"}:
+    if reductions.reducers(source, name, scope) - {"indexed", "append"}:
         return False  # times.sort(): the member stands for all of them
     if not source.uses(f"{name}.append", scope):
         return False
@@ -189,60 +200,60 @@ def _applies(source: SourceFile, region: Region) -> bool:
         or _restarted(region)
     ):
         return False
-    steps = samples.works(region)
+    steps = workload.works(region)
     if not steps or not source.evidence or any(r.HARNESS in s.roles for s in region.steps):
         return False
     again = [_repeats(source, region, s) or _loops_inside(s.node, s.helpers) for s in steps]
     # Where data is copied in and out, some of the kernels run once and loops are the algorithm's.
     if all(again) or (any(again) and not _runs_through(region)):
         return False
-    if not samples.is_benchmark(source, region):
+    if not purpose.is_benchmark(source, region):
         return False
-    if samples.is_training(region) and not samples.repeats_a_pass(region):
+    if training_loops.is_training(region) and not training_loops.repeats_a_pass(region):
         return False
-    if samples.hands_back_result(source, region):
+    if fates.hands_back_result(source, region):
         return False
-    if samples.unused(source, region.scope) or samples.kept_running(source, region):
+    if purpose.unused(source, region.scope) or fates.kept_running(source, region):
         return False
     if all(r.REPLAY in s.roles for s in steps) and _unrolled(source):
         return False
-    if samples.calibrates(source, region):
+    if fates.calibrates(source, region):
         return False
-    if samples.is_told_inside(source, region):
+    if programs.is_told_inside(source, region):
         return False  # what is to be said is said at the figure of the kernels
-    if samples.means_first(source, region) or samples.is_copy_stage(source, region):
+    if captions.means_first(source, region) or programs.is_copy_stage(source, region):
         return False
-    if source.flow.host_only(region.end, region.scope) or samples.host_time_meant(source, region):
+    if source.flow.host_only(region.end, region.scope) or captions.host_time_meant(source, region):
         return False
-    if samples.is_progress(source, region) or samples.serves(source):
+    if programs.is_progress(source, region) or purpose.serves(source):
         return False
-    if samples.loads_model(source, region):
+    if programs.loads_model(source, region):
         return False
-    if samples.serves_requests(source, region) or samples.answers_user(source, region):
+    if purpose.serves_requests(source, region) or purpose.answers_user(source, region):
         return False
-    if samples.makes_product(source, region) or _checks_results(source, region):
+    if purpose.makes_product(source, region) or _checks_results(source, region):
         return False
-    if _adds_up(source, region) or samples.profiles(source, region):
+    if _adds_up(source, region) or purpose.profiles(source, region):
         return False
-    if samples.is_shown_once(region):
+    if purpose.is_shown_once(region):
         return False
     told = _is_compared(source, region) or bool(region.sample_loops)
     told = told or _is_side_by_side(source, region)
-    if samples.is_long(source, region) and not told:
+    if programs.is_long(source, region) and not told:
         return False
     return not _repeated(source, region.scope, 0)
 
 
 def _runs_through(region: Region) -> bool:
     """Whether C++ code copies in, launches and copies out once, whatever loops beside."""
-    once = [s for s in samples.works(region) if not region.inner_loops(s.site) and not s.helpers]
+    once = [s for s in workload.works(region) if not region.inner_loops(s.site) and not s.helpers]
     launches = [s for s in once if s.works and not s.roles & {r.COPY, r.LIKELY}]
-    return samples.copies_both_ways(region) and len(launches) > 1
+    return workload.copies_both_ways(region) and len(launches) > 1
 
 
 def _is_compared(source: SourceFile, region: Region) -> bool:
     """Whether the time is divided by another time, or another by it: one is 3 times as fast."""
-    times = samples.fate(source, region).names
+    times = fates.fate(source, region).names
     return any(
         _is_quotient(node) and times & {c.text for c in node.children}
         for node in source.tree.of_kind("binary")
@@ -252,7 +263,7 @@ def _is_compared(source: SourceFile, region: Region) -> bool:
 def _adds_up(source: SourceFile, region: Region) -> bool:
     """Whether the function adds up its times for callers that are not seen: they take samples."""
     return any(
-        other.scope is region.scope and samples.accumulates(source, other)
+        other.scope is region.scope and fates.accumulates(source, other)
         for other in source.regions.all
     )
 
@@ -269,7 +280,7 @@ def _checks_results(source: SourceFile, region: Region) -> bool:
     named = f"{PurePath(source.unit.path).name} {name}"
     if source.language != "python" or not name.startswith("test_") or _MEASURES.search(named):
         return False
-    times = samples.fate(source, region).names
+    times = fates.fate(source, region).names
     asserts = [
         n
         for n in functions[-1].nodes
@@ -298,7 +309,7 @@ def _is_side_by_side(source: SourceFile, region: Region) -> bool:
 @remembered
 def _words(source: SourceFile, region: Region) -> set[str]:
     """The literal texts that the time of a region is printed with."""
-    printed = samples.fate(source, region).printed
+    printed = fates.fate(source, region).printed
     return {
         re.sub(r"\{[^}]*\}", "", n.text) for p in printed for n in p.walk() if n.kind == "string"
     }
@@ -313,7 +324,7 @@ def _starts_idle(source: SourceFile, region: Region) -> bool:
 
 def _is_quotient(node: Node) -> bool:
     """Whether two variables are divided: a speedup is the point of it then."""
-    return samples.operator(node).startswith("/") and all(c.kind == "name" for c in node.children)
+    return operator(node).startswith("/") and all(c.kind == "name" for c in node.children)
 
 
 def _restarted(region: Region) -> bool:

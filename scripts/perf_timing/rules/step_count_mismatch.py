@@ -70,8 +70,8 @@ import math
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import fates, warmups
 from perf_timing.lint import roles as r
-from perf_timing.lint import samples
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quotients import (
@@ -194,7 +194,7 @@ _LENGTH = re.compile(
 
 def _late(source: SourceFile, quotient: Quotient) -> str:
     """What is wrong where the clock starts in a later step of the loop, and all steps count."""
-    started = samples.late_start(quotient.region)
+    started = warmups.late_start(quotient.region)
     counted = counted_loop(started[0]) if started is not None else None
     if started is None or counted is None or counted.first is not None:
         return ""
@@ -242,7 +242,7 @@ def _sleeps(region: Region) -> bool:
 
 def _set_anew(source: SourceFile, quotient: Quotient, count: str, after: int) -> bool:
     """Whether the count or the time is set to something else on the way to the quotient."""
-    names = {count, *samples.fate(source, quotient.region).names}
+    names = {count, *fates.fate(source, quotient.region).names}
     return any(
         node.kind == "assign"
         and after <= node.start < node.end <= quotient.node.start

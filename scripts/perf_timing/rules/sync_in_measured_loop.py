@@ -71,13 +71,25 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from perf_timing.lint import convergence, purpose, repetitions, samples
+from perf_timing.lint import (
+    captions,
+    conditions,
+    convergence,
+    fates,
+    programs,
+    purpose,
+    reductions,
+    repetitions,
+    warmups,
+    workload,
+)
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step, device_condition, exclusive
+from perf_timing.lint.preprocessor import switched_on
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
     Scope,
@@ -181,7 +193,7 @@ def check(source: SourceFile) -> Iterator[Report]:
 
 def _of_application(source: SourceFile, region: Region, wait: Step) -> bool:
     """Whether a macro switches the times on and not the wait: the application waits in any case."""
-    return samples.profiles(source, region) and not samples.switched_on(source, wait.site)
+    return purpose.profiles(source, region) and not switched_on(source, wait.site)
 
 
 def _finds_nothing(region: Region, wait: Step) -> bool:
@@ -213,11 +225,11 @@ def _reads_next(region: Region, wait: Step) -> bool:
 def _applies(source: SourceFile, region: Region) -> bool:
     if not region.is_plain:
         return False
-    if samples.means_first(source, region) or _warms_up(region):
+    if captions.means_first(source, region) or _warms_up(region):
         return False
-    if samples.means_launch(source, region) or samples.is_program(source, region):
+    if captions.means_launch(source, region) or programs.is_program(source, region):
         return False
-    if samples.never_used(source, region):
+    if fates.never_used(source, region):
         return False
     return not source.flow.host_only(region.end, region.scope)
 
@@ -262,7 +274,7 @@ def _firsts(region: Region, seen: set[int], waits: Iterable[Step]) -> Iterator[S
 def _warms_up(region: Region) -> bool:
     """Whether the loop runs until a warm-up has lasted long enough: while spent < warmup_ms."""
     loops = [loop for loop in region.sample_loops if loop.kind == "while" and loop.children]
-    return any(samples.WARM.search(loop.children[0].text) for loop in loops)
+    return any(warmups.WARM.search(loop.children[0].text) for loop in loops)
 
 
 def _stages(source: SourceFile) -> Iterator[tuple[Region, Step]]:
@@ -293,7 +305,7 @@ def _each_step(source: SourceFile) -> Iterator[tuple[Region, Step]]:
                 if (
                     r.WAIT in step.roles
                     and device_wide
-                    and not samples.rare(step.site, region.start)
+                    and not conditions.rare(step.site, region.start)
                 ):
                     yield region, step
 
@@ -341,7 +353,7 @@ def _training_steps(source: SourceFile) -> Iterator[tuple[tuple[Node, str], Step
             and _in_each_step(step.site, training.loop)
         ]
         timed = [*training_loops.windows(source, training), *training_loops.parts(source, training)]
-        timed = [region for region in timed if not samples.means_first(source, region)]
+        timed = [region for region in timed if not captions.means_first(source, region)]
         logger = training_loops.logged_by(training)
         if not waits or any(_only_collected(source, region) for region in timed):
             continue
@@ -354,7 +366,7 @@ def _training_steps(source: SourceFile) -> Iterator[tuple[tuple[Node, str], Step
 
 def _only_collected(source: SourceFile, region: Region) -> bool:
     """Whether the times are collected as latencies, and not shown as training goes on."""
-    value = samples.fate(source, region)
+    value = fates.fate(source, region)
     return bool(value.lists) and not (value.printed or value.passed)
 
 
@@ -389,7 +401,7 @@ def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
         if any(n.kind in ("for", "while") for helper in step.helpers for n in helper.nodes):
             continue  # a helper that is a whole pass by itself
         loops = region.inner_loops(step.site)
-        if not loops or samples.rare(step.site, loops[-1]):
+        if not loops or conditions.rare(step.site, loops[-1]):
             continue
         if all(repetitions.runs_once(source, loop) for loop in loops):
             continue
@@ -408,9 +420,9 @@ def _in_window(source: SourceFile, region: Region) -> Iterator[Step]:
 
 def _handed_in(source: SourceFile, region: Region, seen: set[int]) -> Iterator[Step]:
     """Waits of the functions that a helper of C++ is given to run in each iteration of a window."""
-    for call, functions in samples.handed_in(source, region):
+    for call, functions in workload.handed_in(source, region):
         waits = [step for f in functions for step in _closing_wait(source, f)]
-        if waits and not samples.rare(call, region.inner_loops(call)[-1]):
+        if waits and not conditions.rare(call, region.inner_loops(call)[-1]):
             seen.add(id(call))
             yield from waits
 
@@ -439,7 +451,7 @@ def _before_work(region: Region) -> Iterator[Step]:
             and step.node.kind == "call"
             and _DEVICE_WIDE.search(callee_text(step.node))
             and not region.inner_loops(step.site)
-            and not samples.rare(step.site, region.start)
+            and not conditions.rare(step.site, region.start)
             and step.position < min(work, default=0)
         ):
             yield step
@@ -472,7 +484,7 @@ def feeds(region: Region, wait: Step, loop: object) -> bool:
 
 def _per_sample(source: SourceFile, region: Region) -> Iterator[Step]:
     """A micro-benchmark that waits for the device around each execution of one operator."""
-    if not region.sample_loops or region.timer is not None or samples.is_training(region):
+    if not region.sample_loops or region.timer is not None or training_loops.is_training(region):
         return
     loop = region.sample_loops[0]
     beside = (g.start.start for g in source.regions.all if _is_beside(g, region, loop))
@@ -482,16 +494,16 @@ def _per_sample(source: SourceFile, region: Region) -> Iterator[Step]:
     waits = [
         s for s in waits if not region.inner_loops(s.site) and loops_around(s.site)[:1] == [loop]
     ]
-    if not waits or not samples.is_benchmark(source, region):
+    if not waits or not purpose.is_benchmark(source, region):
         return
     if not (_one_operator(source, region) or _hands_over(region)):
         return
     if any(_before_work(region)):
         return  # that wait is the one to report
-    value = samples.fate(source, region)
+    value = fates.fate(source, region)
     shown = any(loop.start <= node.start < loop.end for node in value.printed)
     if source.language == "cuda":
-        if samples.copies_both_ways(region):
+        if workload.copies_both_ways(region):
             return
         if shown or _others_between(source, region, loop):
             return
@@ -520,14 +532,14 @@ def _averaged(source: SourceFile, region: Region, shown: bool) -> bool:
         return False
     scope = source.scopes.scope_of(region.delta)
     applied: set[str] = set()
-    for name in samples.fate(source, region).lists:
-        applied |= samples.reducers(source, name, scope)
+    for name in fates.fate(source, region).lists:
+        applied |= reductions.reducers(source, name, scope)
     if source.language == "python" and "raw" in applied:
         applied = (applied - {"raw"}) | _applied_by_callers(source, scope)
-    means = any(samples.MEAN.search(name) for name in applied)
+    means = any(reductions.MEAN.search(name) for name in applied)
     if region.kind != "event":
         means |= "min" in applied
-        means &= not any(samples.SPREAD.search(name) for name in applied)
+        means &= not any(reductions.SPREAD.search(name) for name in applied)
     return means and not any(_ONE_BY_ONE.search(name) for name in applied)
 
 
@@ -541,7 +553,7 @@ def _applied_by_callers(source: SourceFile, scope: Scope) -> set[str]:
         target = statement.children[0]
         where = source.scopes.scope_of(site)
         for part in target.children if target.kind == "tuple" else [target]:
-            found |= samples.reducers(source, target_key(part), where)
+            found |= reductions.reducers(source, target_key(part), where)
     return found or {"raw"}
 
 

@@ -56,7 +56,7 @@ dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
 
 from collections.abc import Iterator
 
-from perf_timing.lint import samples
+from perf_timing.lint import programs, purpose
 from perf_timing.lint.collectives import (
     aligns,
     collective_steps,
@@ -108,9 +108,9 @@ def check(source: SourceFile) -> Iterator[Report]:
 
 def _never_aligned(source: SourceFile, region: Region, timed: list[Step]) -> bool:
     """Whether a benchmark of an operation of all ranks has no barrier and no collective at all."""
-    if not timed or not samples.is_benchmark(source, region):
+    if not timed or not purpose.is_benchmark(source, region):
         return False
-    return not samples.is_program(source, region) and not aligns(source)
+    return not programs.is_program(source, region) and not aligns(source)
 
 
 def _only(source: SourceFile, region: Region, timed: list[Step]) -> bool:

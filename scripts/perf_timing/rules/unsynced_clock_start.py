@@ -52,7 +52,15 @@ print((time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import hearsay, repairs, samples
+from perf_timing.lint import (
+    conditions,
+    dropped_samples,
+    fates,
+    hearsay,
+    programs,
+    repairs,
+    workload,
+)
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
 from perf_timing.lint import vocabulary as words
@@ -65,6 +73,7 @@ from perf_timing.lint.scopes import (
     callee_text,
     loop_body,
     loops_around,
+    operator,
     positional,
     squeeze,
 )
@@ -118,9 +127,9 @@ def _returns_rate(source: SourceFile, region: Region) -> bool:
         return False
     return any(
         part.kind == "binary"
-        and samples.operator(part).startswith("/")
+        and operator(part).startswith("/")
         and any(n is region.delta or n.text in value.names for n in part.children[1].walk())
-        for value in [samples.fate(source, region)]
+        for value in [fates.fate(source, region)]
         for returned in value.returned
         for part in returned.walk()
     )
@@ -133,7 +142,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if region.timer is not None and source.language == "cuda":
         return False
-    if not source.works(region) or _coarse(region) or samples.is_program(source, region):
+    if not source.works(region) or _coarse(region) or programs.is_program(source, region):
         return False
     if source.means_host_time(region) and not any(r.WAIT in s.roles for s in region.steps):
         return False
@@ -160,15 +169,15 @@ def _is_small_beside(source: SourceFile, region: Region, left: Step) -> bool:
     """
     if any(g.scope is region.scope and g.holds(left.site) for g in source.regions.all):
         return False
-    mine = set().union(*(samples.identities(s) for s in samples.works(region)))
-    return samples.is_long(source, region) and not samples.identities(left) & mine
+    mine = set().union(*(workload.identities(s) for s in workload.works(region)))
+    return programs.is_long(source, region) and not workload.identities(left) & mine
 
 
 def _meets_first(source: SourceFile, region: Region, left: Step) -> bool:
     """Whether the tail runs into the first sample only, which is left out."""
     loops = region.sample_loops[-1:]
     inside = any(loop.start <= left.site.start < loop.end for loop in loops)
-    return bool(loops) and not inside and samples.leaves_first_out(source, region)
+    return bool(loops) and not inside and dropped_samples.leaves_first_out(source, region)
 
 
 def _outlasted(source: SourceFile, region: Region, left: Step) -> bool:
@@ -226,7 +235,7 @@ def _backlogs(source: SourceFile) -> Iterator[tuple[Region, Step]]:
 
 def _seldom(node: Node, loop: Node) -> bool:
     """Whether a condition keeps a place from most steps; that the rank is the first does not."""
-    return samples.rare(node, loop, _on_one_rank)
+    return conditions.rare(node, loop, _on_one_rank)
 
 
 def _on_one_rank(branch: Node) -> bool:
@@ -308,7 +317,7 @@ def _pending_at(source: SourceFile, region: Region, place: Node, scope: Scope) -
     start = place.end if place is region.start else place.start
     before = [s for s in steps if s.position <= start and not _leaves(s.site, place)]
     for index in reversed(range(len(before))):
-        if samples.compiles(before[index]):
+        if workload.compiles(before[index]):
             before = before[index + 1 :]  # it takes seconds: what was queued before it is done
             break
     loops = region.sample_loops if place is region.start else loops_around(place)
@@ -320,7 +329,7 @@ def _pending_at(source: SourceFile, region: Region, place: Node, scope: Scope) -
             around = pending([*tail, *head])
             if around is not None and _is_certain(source, region, around):
                 return around
-        if samples.is_training(region) or place is not region.start:
+        if training_loops.is_training(region) or place is not region.start:
             return None  # what ran before the loop meets the first of many steps
     return pending(before)
 

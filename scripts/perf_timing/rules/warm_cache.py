@@ -61,7 +61,7 @@ import re
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
-from perf_timing.lint import samples
+from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region
@@ -97,7 +97,11 @@ def check(source: SourceFile) -> Iterator[Report]:
         return
     seen: set[int] = set()
     for region in source.regions.all:
-        if region.kind not in ("clock", "event") or samples.is_training(region) or region.carried:
+        if (
+            region.kind not in ("clock", "event")
+            or training_loops.is_training(region)
+            or region.carried
+        ):
             continue
         for step in region.steps:
             loops = region.inner_loops(step.site) or region.sample_loops[:1]

@@ -1,0 +1,96 @@
+"""What the names and remarks at a measurement say that it measures.
+
+A first, cold execution with its compilation or warm-up; what a launch costs the host; host time.
+"""
+
+import re
+
+from perf_timing.lint import roles as r
+from perf_timing.lint.engine import SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.regions import Region, remembered
+
+
+@remembered
+def means_first(source: SourceFile, region: Region) -> bool:
+    """Whether the names say that the first, cold execution is what is measured."""
+    if _headed_warm(source, region.start):
+        return True
+    said = re.sub(r"torch\.compile", "", source.intent(region))
+    said = _AFTER_WARM.sub("", said)
+    return bool(
+        re.search(
+            r"first|cold|ttft|compil(?!ed)|compiled in\b|code[ _-]?gen|startup|start_up"
+            r"|warm_?-?up"
+            r"|(?<![a-z])load(?!er)"
+            r"|(?<![a-z])init|(?<![a-z])build|setup|download|captur|(?<![a-z])tun(e|ing)"
+            r"|(?<![a-z])allocat(e|ed|ing|ion)(?![a-z])"
+            r"|conver(t|ting|sion)\W+(\w+\W+){0,2}(model|checkpoint|weights|ckpt)",
+            said,
+            re.IGNORECASE,
+        )
+    )
+
+
+# That of a figure which was taken behind it: "post-warmup", "after warm-up".
+_AFTER_WARM = re.compile(
+    r"(?<![a-z])(post|after|past|following|excluding|excl\.?)[ _-]?(the[ _])?warm_?-?up",
+    re.IGNORECASE,
+)
+
+
+def remarks_above(source: SourceFile, region: Region) -> str:
+    """The remarks right above a measurement or above the loop that repeats it."""
+    lines = {c.line: c.text for c in source.tree.comments}
+    found = []
+    for head in (source.statement(region.start), *region.sample_loops):
+        line = head.line - 1
+        while line in lines:
+            found.append(lines[line])
+            line -= 1
+    return "\n".join(found)
+
+
+@remembered
+def headed_launch(source: SourceFile, region: Region) -> bool:
+    """Whether a remark above C++ code says that what is timed is how long a launch takes."""
+    return source.language == "cuda" and bool(_LAUNCH_HEAD.search(remarks_above(source, region)))
+
+
+_LAUNCH_HEAD = re.compile(
+    r"\b(enqueue|launch|dispatch|submission)(ing)? (rate|overhead|latency|cost)"
+    r"|\btime (taken |needed |it takes |spent )?(to|for|in) (enqueu|launch|submit|dispatch)",
+    re.IGNORECASE,
+)
+
+
+_WARM_HEAD = re.compile(r"(#|//|/\*)\s*(\W*\w+\W+){0,2}?(pre)?warm", re.IGNORECASE)
+
+
+def _headed_warm(source: SourceFile, start: Node) -> bool:
+    """Whether the comment right above a measurement, or the block around it, heads a warm-up."""
+    lines = {c.line: c.text for c in source.tree.comments}
+    heads = [source.statement(start)]
+    heads += [p for p in start.ancestors() if p.kind in ("with", "for")]
+    return any(_WARM_HEAD.match(lines.get(head.line - 1, "")) for head in heads)
+
+
+@remembered
+def means_launch(source: SourceFile, region: Region) -> bool:
+    """Whether the names say that what a launch costs is what is measured, wait and all."""
+    said = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", source.intent(region))
+    return bool(_LAUNCH.search(said))
+
+
+_LAUNCH = re.compile(
+    r"(?<!grouped[ _])(?<!cooperative[ _])(?<!persistent[ _])(kernel[ _-]?)?launch"
+    r"([ _-]*(time|cost|latency|overhead)|[ _](event|wall)[ _-]time)"
+    r"|(empty|null|noop)[ _-]?(kernel|launch)",
+    re.IGNORECASE,
+)
+
+
+@remembered
+def host_time_meant(source: SourceFile, region: Region) -> bool:
+    """Whether the names say host time and no wait in the region contradicts them."""
+    return source.means_host_time(region) and not any(r.WAIT in s.roles for s in region.steps)

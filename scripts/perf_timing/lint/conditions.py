@@ -1,0 +1,54 @@
+"""Whether a branch or an error path keeps a place from always running."""
+
+import re
+from collections.abc import Callable
+
+from perf_timing.lint.facts import Node
+
+
+def rare(node: Node, outside: Node, passing: Callable[[Node], bool] = lambda branch: False) -> bool:
+    """Whether a condition that does not hold `outside` too keeps `node` from always running.
+
+    Branches of which `passing` is true do not.
+    """
+    for parent in node.ancestors():
+        if parent.start <= outside.start and outside.end <= parent.end:
+            return False
+        if parent.kind in ("if", "elif", "else") and passing(parent):
+            continue
+        if parent.kind in ("except", "finally", "case"):
+            return True
+        if parent.kind in ("if", "elif") and parent.children:
+            text = parent.children[0].text
+            if re.search(r"cuda|gpu|device|sync", text):
+                continue  # it holds wherever there is a device
+            if re.search(
+                r"%|verbose|debug|\bprofil|==|>=?|<=?|\blast\b|\bfirst\b|is None"
+                r"|is not None|rank|master"
+                r"|main_process|is_log|should|(^|[_.\s])every_",
+                text,
+            ) or (text.isidentifier() and every_nth(text, parent)):
+                return True
+        if (
+            parent.kind == "else"
+            and parent.parent is not None
+            and parent.parent.kind in ("if", "for")
+        ):
+            return True
+    return False
+
+
+def every_nth(name: str, branch: Node) -> bool:
+    """Whether a condition's name is assigned a remainder before: report = step % 100 == 0."""
+    before = branch.tree.text[max(0, branch.start - 4000) : branch.start]
+    return re.search(rf"\b{name}\s*=[^=\n]*%", before) is not None
+
+
+def conditional(node: Node, outside: Node) -> bool:
+    """Whether any condition or error path lies around `node` but not around `outside`."""
+    for parent in node.ancestors():
+        if parent.start <= outside.start and outside.end <= parent.end:
+            return False
+        if parent.kind in ("if", "elif", "else", "except", "case", "cond"):
+            return True
+    return False

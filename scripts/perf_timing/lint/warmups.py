@@ -1,0 +1,508 @@
+"""Whether the work of a region ran before its first sample, or is said to have been warmed up.
+
+`warmed` asks all of it: the same function or kernel ran before, in this function or in a caller; a
+warm-up is named in the code or in a comment; the clock starts in a later iteration; or the first
+samples do not count (dropped_samples.py). What Python code runs in one mode of the program only
+(`in_one_mode`), and what C++ code leaves out for this one case (`sparing`), warms up nothing.
+"""
+
+import bisect
+import re
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
+
+from perf_timing.lint import dropped_samples, workload
+from perf_timing.lint import roles as r
+from perf_timing.lint import vocabulary as words
+from perf_timing.lint.engine import SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.flow import Step, exclusive
+from perf_timing.lint.regions import Region, remembered
+from perf_timing.lint.scopes import (
+    Scope,
+    call_args,
+    callee_text,
+    last_segment,
+    loop_header,
+    loops_around,
+    positional,
+    squeeze,
+    target_key,
+)
+
+SUPPRESSION = re.compile(r"lint-timing:[^\n]*")
+WARM = re.compile(
+    r"warm|burn.?in|dry.?run|discard|skip_first|skip_iter|first_iter|untimed|prime_"
+    r"|preheat|pre_?run"
+    r"|\u9884\u70ed|\u70ed\u8eab",
+    re.IGNORECASE,
+)
+
+
+def in_google_benchmark(source: SourceFile, region: Region) -> bool:
+    """Whether the loop around C++ samples is Google Benchmark's, which runs the function before.
+
+    It looks for the number of iterations with runs of few, and reports the last run only.
+    """
+    heads = [loop.text[:120] for loop in region.sample_loops]
+    return source.language == "cuda" and any(_BENCHMARK_LOOP.match(head) for head in heads)
+
+
+_BENCHMARK_LOOP = re.compile(
+    r"for\s*\(\s*auto\s*&*\s*\w+\s*:\s*\w*state\s*\)|while\s*\(\s*\w*state\.Keep"
+)
+
+
+@remembered
+def backward_is_new(source: SourceFile, region: Region) -> bool:
+    """Whether the warm-up that the function shows is of the forward pass alone.
+
+    The backward pass launches other kernels, and allocates the gradients, when it first runs.
+    """
+    ends = [s.node for s in region.steps if workload.is_backward(s.node)]
+    through = set().union(*(workload.differentiated(node) for node in ends)) if ends else set()
+    start = region.start.start
+    outer = [s for s in region.scope.enclosing() if s.node.kind == "function"][:1]
+    if not through or not outer:
+        return False
+    before = [
+        n for s in (region.scope, *outer) for n in s.nodes if n.kind == "call" and n.end <= start
+    ]
+    forward = any(callee_text(n) in through for n in before)
+    gone_back = any(
+        workload.is_backward(s.node)
+        and (not (known := workload.differentiated(s.node)) or known & through)
+        for s in source.flow.steps(region.scope)
+        if s.position <= start
+    )
+    return forward and not gone_back and not named_warm(before)
+
+
+def named_warm(calls: list[Node]) -> bool:
+    """Whether one of some calls is a warm-up by its name, whatever it runs."""
+    return any(WARM.search(last_segment(callee_text(call))) for call in calls)
+
+
+def warmed(source: SourceFile, region: Region) -> bool:
+    """Whether the region's work had run before its first sample, or the first does not count."""
+    if backward_is_new(source, region) and not dropped_samples.drops_samples(source, region):
+        return False
+    steps = workload.works(region)
+    mine = workload.telling_identities(steps)
+    scope = region.scope
+    start = region.start.start
+    kernels = () if workload.only_copies(region) else mine  # a copy is warm when anything ran
+    if starts_late(region) or _ran_before(source, scope, start, mine, _is_spared(source, region)):
+        return True
+    if _named_warm(source, scope, start, kernels) and not _of_another(source, region, mine):
+        return True
+    if _handed_on(source, scope, start, steps):
+        return True
+    return _warm_callers(source, scope, steps, mine, 0) or dropped_samples.drops_samples(
+        source, region
+    )
+
+
+def starts_late(region: Region) -> bool:
+    """Whether the loop that is measured starts its clock in a later iteration: if (i == 1)."""
+    return late_start(region) is not None
+
+
+def late_start(region: Region) -> tuple[Node, str] | None:
+    """The loop that starts the clock in a later iteration, and what its counter is then."""
+    around = {id(loop) for loop in loops_around(region.end)}
+    for loop in loops_around(region.start):
+        if id(loop) in around or len(loop.children) < 2:
+            continue
+        head = loop_header(loop)
+        for parent in region.start.ancestors():
+            if parent is loop:
+                break
+            asked = parent.kind == "if" and _LATER.fullmatch(squeeze(parent.children[0].text))
+            if asked and re.search(rf"\b{asked[1]}\b", head):
+                return loop, asked[2]
+    return None
+
+
+_LATER = re.compile(r"\(?(\w+)==(?!0\)?$)(\w+)\)?")
+
+
+def _of_another(source: SourceFile, region: Region, mine: set[str]) -> bool:
+    """Whether the warm-up that C++ code speaks of has warmed another measurement than this one.
+
+    What runs between the remark and the first measurement behind it is what that one measures, and
+    all that this one measures is called here, and not there.
+    """
+    steps = [s for s in workload.works(region) if not (r.COPY in s.roles or workload.fills(s))]
+    if source.language != "cuda" or not steps or not all(map(_is_told, steps)):
+        return False
+    start = region.start.start
+    marks = [spot[0] for spot in _warm_words(source, None) if spot[0] < start]
+    first = min((m for m in marks if m >= region.scope.node.start), default=start)
+    others = [
+        other
+        for other in source.regions.all
+        if other.scope is region.scope and first < other.start.start < other.end.end <= start
+    ]
+    if not others:
+        return False
+    opening = min(other.start.start for other in others)
+    ran = [s for s in source.flow.steps(region.scope) if first < s.position <= opening and s.works]
+    warm = set().union(*map(workload.identities, ran)) if ran else set()
+    warmed_here = any(
+        workload.telling_identities(workload.works(o)) & warm
+        for o in others
+        if o.start.start == opening
+    )
+    return warmed_here and all(map(_is_told, ran)) and not any(m > opening for m in marks)
+
+
+def _is_told(step: Step) -> bool:
+    """Whether a step is a launch or a library call that stands in the measuring function itself."""
+    return not step.helpers and r.OPAQUE not in step.roles and r.LIKELY not in step.roles
+
+
+def ran_before(source: SourceFile, scope: Scope, position: int, steps: list[Step]) -> bool:
+    """Whether the work of `steps` ran before `position`, in the scope or in a caller."""
+    mine = workload.telling_identities(steps)
+    if _named_warm(source, scope, position) or _ran_before(source, scope, position, mine):
+        return True
+    return _handed_on(source, scope, position, steps) or _warm_callers(
+        source, scope, steps, mine, 0
+    )
+
+
+def warmed_inside(source: SourceFile, region: Region, steps: list[Step]) -> bool:
+    """Whether the function that measures runs the work of `steps` before it starts to."""
+    mine = workload.telling_identities(steps)
+    start = region.start.start
+    return _named_warm(source, region.scope, start) or _ran_before(
+        source, region.scope, start, mine
+    )
+
+
+def warms_up(source: SourceFile, region: Region) -> bool:
+    """Whether a Python function repeats the work before, and says that this warms it up.
+
+    Who does so is there to measure, whatever the file is called.
+    """
+    start, mine = region.start.start, workload.telling_identities(workload.works(region))
+    return (
+        source.language == "python"
+        and region.scope.node.kind == "function"
+        and _between(source, _warm_words(source, None), region.scope.node.start, start)
+        and any(
+            loops_around(s.site) and workload.identities(s) & mine
+            for s in source.flow.steps(region.scope)
+            if s.position <= start
+        )
+    )
+
+
+def _handed_on(source: SourceFile, scope: Scope, position: int, steps: list[Step]) -> bool:
+    """Whether an object that was built with the measured callable has run before."""
+    called = {callee_text(s.site) for s in steps if s.site.kind == "call"}
+    holders = {
+        last_segment(callee_text(n))
+        for n in scope.nodes
+        if n.kind == "call"
+        and n.end <= position
+        and {squeeze(a.text) for a in positional(n)} & called
+    }
+    return any(
+        h.class_name in holders
+        for step in source.flow.steps(scope)
+        if step.position <= position and step.works
+        for h in step.helpers[:1]
+    )
+
+
+def _ran_before(
+    source: SourceFile,
+    scope: Scope,
+    position: int,
+    mine: set[str],
+    left_out: Callable[[Node], bool] = lambda node: False,
+) -> bool:
+    for step in source.flow.steps(scope):
+        if step.position > position:
+            break
+        runs = step.works or step.roles & {r.BLOCKING, r.OPAQUE, r.HARNESS, r.COPY}
+        if not runs or in_one_mode(source, step.site.start, position):
+            continue
+        if workload.identities(step) & mine and not left_out(step.site):
+            return True
+    if _called_before(source, scope, position, mine, left_out):
+        return True
+    if scope.parent is not None and scope.parent.node.kind != "module":
+        return _ran_before(source, scope.parent, scope.node.start, mine)
+    return False
+
+
+@remembered
+def sparing(source: SourceFile, region: Region) -> list[Node]:
+    """The branches of C++ code that are not taken for one value of what all the work is given.
+
+    if (kernel != 0) run(kernel, x); then run(0, x) is first run where it is measured.
+    """
+    steps = workload.works(region)
+    given = [{squeeze(a.text) for a in positional(s.site)} for s in steps if s.site.kind == "call"]
+    if source.language != "cuda" or len(given) != len(steps) or not steps:
+        return []
+    common = set.intersection(*given)
+    around = {id(parent) for parent in region.start.ancestors()}
+    found = []
+    for node in region.scope.nodes:
+        if node.kind == "if" and len(node.children) == 2 and id(node) not in around:
+            asked = _ALL_BUT.fullmatch(squeeze(node.children[0].text))
+            if asked and asked[1] in common and node.end <= region.start.start:
+                found.append(node)
+    return found
+
+
+def _is_spared(source: SourceFile, region: Region) -> Callable[[Node], bool]:
+    """What tells of work that it is not sure to run before a region, or never runs before it."""
+    branches = sparing(source, region)
+    return lambda node: (
+        any(branch.start <= node.start < branch.end for branch in branches)
+        or (source.language == "cuda" and exclusive(node, region.start))
+    )
+
+
+_ALL_BUT = re.compile(r"\(?(\w+)!=-?\d+\)?")
+
+
+def _called_before(
+    source: SourceFile,
+    scope: Scope,
+    position: int,
+    mine: set[str],
+    left_out: Callable[[Node], bool],
+) -> bool:
+    """Whether a call of which nothing is known but that it is measured stands before as well."""
+    return any(
+        call.end <= position
+        and callee_text(call) == name
+        and source.scopes.scope_of(call) is scope
+        and not left_out(call)
+        and not in_one_mode(source, call.start, position)
+        and not (words.CPP_CUB.match(name) and source.roles.asks_size(call))
+        for name in mine
+        for call in source.scopes.calls_by_name.get(last_segment(name), [])
+    )
+
+
+def _named_warm(
+    source: SourceFile, scope: Scope, position: int, mine: Collection[str] = ()
+) -> bool:
+    """Whether the code (or a comment) before `position` in a scope speaks of a warm-up.
+
+    One that is that of an earlier measurement, and not of the work `mine`, does not count.
+    """
+    for around in scope.enclosing():
+        first = around.node.start
+        if around is scope and mine:
+            first = max([first, *_others_warmed(source, scope, position, mine)])
+        if around.node.kind == "function":
+            if _between(source, _warm_words(source, None), first, position):
+                return True
+        elif around.node.kind == "module" and around is scope:
+            return _between(source, _warm_words(source, around), first, position)
+    return False
+
+
+def _others_warmed(
+    source: SourceFile, scope: Scope, position: int, mine: Collection[str]
+) -> list[int]:
+    """Where measurements of other work begin for which alone all is that ran before them."""
+    if source.language != "python":
+        return []
+    calls = [n for n in scope.nodes if n.kind == "call" and n.end <= position]
+    if named_warm(calls):
+        return []
+    found = []
+    for other in source.regions.all:
+        if other.scope is not scope or other.end.end > position or not other.is_plain:
+            continue
+        theirs = workload.telling_identities(workload.works(other))
+        before = [s for s in source.flow.between(scope, -1, other.start.start) if s.works]
+        ran = [s for s in before if r.COPY not in s.roles and r.ARITHMETIC not in s.roles]
+        if ran and not theirs & set(mine) and all(workload.identities(s) & theirs for s in ran):
+            found.append(other.start.start)
+    return found
+
+
+def _between(source: SourceFile, spots: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+    """Whether one of the spans, in order, lies between `start` and `end`, and in no mode alone."""
+    first = bisect.bisect_left(spots, (start, start))
+    while first < len(spots) and spots[first][1] <= end:
+        if not in_one_mode(source, spots[first][0], end):
+            return True
+        first += 1
+    return False
+
+
+def in_one_mode(source: SourceFile, place: int, position: int) -> bool:
+    """Whether Python code at `place` runs in one mode of the program, and `position` in all.
+
+    That is in a branch without an else, `if use_triton:` or `if scheme is not None:`.
+    """
+    return any(low <= place < high and not low <= position <= high for low, high in _modes(source))
+
+
+_MODE = re.compile(r"([\w.]+)( is not None| ?== ?[\"']\w+[\"'])?")
+_NO_MODE = re.compile(
+    r"warm|cuda|gpu|device|hip|rank|main|master|iter|rep|run|bench|profil|tim(e|ing)|measur|cold"
+    r"|skip|dry|first|_name__|enable|availab|sync|use_(amp|fp16)",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=8)
+def _modes(source: SourceFile) -> tuple[tuple[int, int], ...]:
+    """From where to where a Python file does what it does in one mode, with the remark above."""
+    text = source.tree.text
+    found = []
+    for branch in source.tree.of_kind("if") if source.language == "python" else ():
+        asked = _MODE.fullmatch(branch.children[0].text)
+        if asked is None or len(branch.children) != 2 or _NO_MODE.search(asked[0]):
+            continue
+        name = re.escape(last_segment(asked[1]))
+        usual = rf"\b{name}\b[^,\n)]*=\s*True\b|-{name}\b[^)]*?(=\s*True|store_false|Boolean)"
+        if re.search(usual, text):
+            continue
+        start = text.rfind("\n", 0, branch.start) + 1
+        if WARM.search(text, branch.start, branch.end):
+            while (above := text[:start].rsplit("\n", 2)[-2:-1]) and above[0].lstrip()[:1] == "#":
+                start -= len(above[0]) + 1
+        found.append((start, branch.end))
+    return tuple(found)
+
+
+_SCHEDULE = re.compile(r"\bschedule\([^()]*\)")
+
+
+@lru_cache(maxsize=8)
+def _warm_words(source: SourceFile, module: Scope | None) -> tuple[tuple[int, int], ...]:
+    """Where a file speaks of a warm-up; with a module, in code outside of its functions."""
+    # To silence missing-warmup by its name is no warm-up.
+    # Nor are the steps that a profiler leaves out.
+    text = SUPPRESSION.sub(lambda found: " " * len(found[0]), source.tree.text)
+    if "profiler" in text:
+        text = _SCHEDULE.sub(lambda found: " " * len(found[0]), text)
+    spots = [found.span() for found in WARM.finditer(text)]
+    if module is None:
+        return tuple(spots)
+    functions = sorted((c.node.start, c.node.end) for c in module.children)
+    starts = [start for start, _ in functions]
+    held = [bisect.bisect_right(starts, start) - 1 for start, _ in spots]
+    return tuple(
+        spot for spot, at in zip(spots, held, strict=True) if at < 0 or functions[at][1] <= spot[0]
+    )
+
+
+def _warm_callers(
+    source: SourceFile, scope: Scope, steps: list[Step], mine: set[str], depth: int
+) -> bool:
+    """Whether the first call of the function in this file finds the work warm.
+
+    A closure that only its outer function mentions runs after that function was called.
+    """
+    sites = source.scopes.call_sites(scope) if depth < 6 else []
+    outer = scope.parent
+    if not sites and depth < 6:
+        sites = _calls_of_lambda(source, scope)
+    if not sites and depth < 6 and outer is not None and outer.node.kind == "function":
+        sites = _calls_of_made(source, scope, outer)
+        if not sites:
+            return _warm_callers(source, outer, steps, mine, depth + 1)
+    if not sites and scope.name and _offers_warmup(source, scope, mine):
+        return True
+    discarded = [c for c in sites if c.parent is not None and c.parent.kind in ("block", "module")]
+    if len(sites) > 1 and discarded and discarded[0] is sites[0] and len(discarded) < len(sites):
+        return True  # the first call's result is thrown away
+    if len(sites) > 1 and _is_silent(sites[0]) and not all(map(_is_silent, sites)):
+        return True  # the first call is told to print nothing
+    outside = [s for s in sites if source.scopes.scope_of(s) is not scope]
+    return bool(outside) and _warm_site(source, scope, outside[0], steps, mine, depth)
+
+
+_SILENT = re.compile(
+    r"(log|verbose|print|report|show|record|display|output)\w*=False|(quiet|silent)=True"
+)
+
+
+def _is_silent(call: Node) -> bool:
+    """Whether a call is told to say nothing of what it measures: measure(f, log=False)."""
+    args = call_args(call)
+    return any(
+        child.kind == "keyword" and _SILENT.match(squeeze(child.text))
+        for child in (args.children if args is not None else ())
+    )
+
+
+def _calls_of_lambda(source: SourceFile, scope: Scope) -> list[Node]:
+    """The calls of a lambda of C++ under the name that it is given: auto run = [&](int n) {...}."""
+    given = scope.node.parent
+    if scope.node.tree.language != "cuda" or given is None or given.kind != "assign":
+        return []
+    name = given.children[0].text
+    return [
+        call
+        for call in source.scopes.calls_by_name.get(name, [])
+        if call.start > scope.node.end and source.scopes.scope_of(call) is scope.parent
+    ]
+
+
+def _calls_of_made(source: SourceFile, inner: Scope, maker: Scope) -> list[Node]:
+    """Calls of `run` after `run = make(...)`, where make() returns the function `inner`."""
+    returned = (n.children[0].text for n in maker.nodes if n.kind == "return" and n.children)
+    if inner.short_name not in returned:
+        return []
+    found = []
+    for made in source.scopes.call_sites(maker):
+        parent = made.parent
+        if parent is not None and parent.kind == "assign" and parent.children[-1] is made:
+            scope = source.scopes.scope_of(made)
+            name = target_key(parent.children[0])
+            calls = (n for n in scope.nodes if n.kind == "call" and n.start > made.end)
+            found += [call for call in calls if callee_text(call) == name]
+    return found
+
+
+def _offers_warmup(source: SourceFile, scope: Scope, mine: set[str]) -> bool:
+    """Whether a warm-up of the same work stands beside a function that another file calls."""
+    wanted = mine | {f"function {scope.node.start}"}
+    return any(
+        WARM.search(other.short_name)
+        and other.class_name == scope.class_name
+        and any(workload.identities(s) & wanted for s in source.flow.steps(other))
+        for other in source.scopes.all
+        if other is not scope and other.name and not other.is_kernel
+    )
+
+
+def _warm_site(
+    source: SourceFile, scope: Scope, site: Node, steps: list[Step], mine: set[str], depth: int
+) -> bool:
+    caller = source.scopes.scope_of(site)
+    if WARM.search(caller.short_name):
+        return True
+    called = {callee_text(s.site) for s in steps if s.site.kind == "call"}
+    passed = (
+        {squeeze(a.text) for a in positional(site)} if called & set(scope.parameters) else set()
+    )
+    if _named_warm(source, caller, site.start) or _ran_before(
+        source, caller, site.start, mine | passed
+    ):
+        return True
+    inner: set[str] = set()
+    for given in positional(site):
+        function = source.scopes.callable_value(given, caller)
+        if function is not None:
+            inner |= {f"function {function.node.start}"}
+            for step in source.flow.steps(function):
+                inner |= workload.identities(step) if step.works else set()
+    if inner and _ran_before(source, caller, site.start, inner):
+        return True
+    return _warm_callers(source, caller, steps, mine, depth + 1)
