@@ -214,20 +214,6 @@ def is_offload(source: SourceFile, region: Region) -> bool:
     )
 
 
-def is_told_inside(source: SourceFile, region: Region) -> bool:
-    """Whether C++ code is measured with its copies, and the file has a figure of its kernels too.
-
-    What is to be said of a cold or a single run is said at that one.
-    """
-    return is_offload(source, region) and any(
-        other is not region
-        and other.kind in ("clock", "event")
-        and any(s.works and r.COPY not in s.roles for s in other.steps)
-        and not workload.copies_both_ways(other)
-        for other in source.regions.all
-    )
-
-
 # A copy of which the rate is told is measured for its own sake.
 _BANDWIDTH = re.compile(r"(?<![a-z])[KMG]i?B(yte)?s?[ _]*(/|per)[ _]*s|bandwidth", re.IGNORECASE)
 
@@ -236,14 +222,15 @@ _BANDWIDTH = re.compile(r"(?<![a-z])[KMG]i?B(yte)?s?[ _]*(/|per)[ _]*s|bandwidth
 def is_copy_stage(source: SourceFile, region: Region) -> bool:
     """Whether a stage of a C++ program, told apart from that of its kernels, only copies.
 
-    What is to be said about such a breakdown of one run is said at the kernels. Where a loop takes
-    samples of those, the one time of the copy is a figure of its own.
+    The stages of such a breakdown of one run share their readings: where one ends the next begins,
+    and what is to be said is said at the kernels. A copy with two readings of its own is measured
+    for its own sake, and so is one beside samples of the kernels.
     """
     if source.language != "cuda" or region.sample_loops or not workload.only_copies(region):
         return False
     if _BANDWIDTH.search(source.intent(region)):
         return False
-    return any(
+    return _shares_reading(source, region) and any(
         other.scope is region.scope
         and (region.end.end <= other.start.end or other.end.end <= region.start.end)
         and any(s.works and r.COPY not in s.roles for s in other.steps)
@@ -252,6 +239,15 @@ def is_copy_stage(source: SourceFile, region: Region) -> bool:
         and other.kind == region.kind
         and not (other.kind == "event" and any(o.kind == "for" for o in other.sample_loops))
         and not _repeats_kernels(source, other)
+    )
+
+
+def _shares_reading(source: SourceFile, region: Region) -> bool:
+    """Whether a measurement ends where the next one starts, or starts where the last one ends."""
+    return any(
+        other.start is region.end or other.end is region.start
+        for other in source.regions.all
+        if other is not region
     )
 
 

@@ -27,6 +27,11 @@ def works(region: Region) -> list[Step]:
     ]
 
 
+def sites(region: Region) -> frozenset[int]:
+    """What a region uses the device for, by which two clocks around the same work are known."""
+    return frozenset(id(s.site) for s in works(region))
+
+
 def _moves_data(step: Step) -> bool:
     """Whether a copy moves a tensor: moving a model to the device is set-up."""
     receiver = callee_text(step.node).rpartition(".")[0] if step.node.kind == "call" else ""

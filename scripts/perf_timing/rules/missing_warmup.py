@@ -24,8 +24,7 @@ serve many requests at once, solvers that run to a tolerance, the run time of pr
 whole seconds, and what `%time` of a notebook shows. A function of the file that leaves the first
 samples out counts. In C++ loops of Google Benchmark are left out, which has run the function
 before, runs over epochs and the stages of their steps, launches whose time tells how often to
-repeat, and what is timed with its copies in and out around a figure of the kernels: that figure is
-reported.
+repeat, and copies that are a stage of a breakdown, which ends where that of the kernels begins.
 
 ## Example
 ```python
@@ -122,13 +121,14 @@ NOTE = (
 
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each first sample that is cold."""
-    seen: set[int] = set()
+    seen: set[int | frozenset[int]] = set()
     for report in _compiling_steps(source):
         seen.add(id(report.node))
         yield report
     for region in sorted(source.regions.all, key=lambda g: (g.start.start, g.end.start)):
         work = _first(region)
-        if work is None or {id(region.start), id(work.site)} & seen:
+        sites = workload.sites(region)
+        if work is None or {id(region.start), sites} & seen:
             continue  # events inside a clock's readings: one warm-up serves both
         if not _applies(source, region):
             continue
@@ -136,7 +136,7 @@ def check(source: SourceFile) -> Iterator[Report]:
         if (not warm or _only_prefilled(source, region)) and not _sampled_inside(
             source, region, work
         ):
-            seen |= {id(region.start), id(work.site)}
+            seen |= {id(region.start), sites}
             costs = ", ".join(_costs(source, region))
             first = _loaded(source, region) or work
             told = ONE_TOKEN if warm else MESSAGE
@@ -323,8 +323,6 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if fates.calibrates(source, region) or warmups.in_google_benchmark(source, region):
         return False
-    if programs.is_told_inside(source, region):
-        return False  # what is to be said is said at the figure of the kernels
     if captions.means_first(source, region) or _replays(source, region):
         return False
     if any(r.HARNESS in s.roles for s in region.steps) or not source.evidence:

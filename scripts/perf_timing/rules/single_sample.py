@@ -16,11 +16,11 @@ Runs of whole trainings and of compile or load phases are left out, and so are f
 file calls in a loop, unless each iteration is of another size or variant; passes over a data set,
 web pages and services, examples that save what they made, engines that serve many requests at once,
 tests that assert on results and print a time beside them, "done in" lines of a program, and copies
-that are a stage beside that of the kernels, without a rate of their own, are too. So are functions
-of C++ that add their times to what their callers know, phases of an application that a macro such
-as DEBUG_TIME switches on, launches whose time tells how often to repeat, what is timed with its
-copies in and out around a figure of the kernels, and what `%time` of a notebook shows. One answer
-of a whole model, hundreds of kernels long, is reported only where its time is divided by another.
+that are a stage of a breakdown, which ends where that of the kernels begins, are too. So are
+functions of C++ that add their times to what their callers know, phases of an application that a
+macro such as DEBUG_TIME switches on, launches whose time tells how often to repeat, and what
+`%time` of a notebook shows. One answer of a whole model, hundreds of kernels long, is reported only
+where its time is divided by another.
 
 ## Example
 ```python
@@ -105,13 +105,13 @@ NOTE = "Take many samples and report the median with a spread; render-timing sim
 
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each result that is one sample."""
-    seen: set[int] = set()
+    seen: set[int | frozenset[int]] = set()
     for region in source.regions.all:
         if id(region.start) in seen or not _applies(source, region):
             continue
         if not _is_figure(source, region):
             continue
-        work = id(workload.works(region)[0].site)
+        work = workload.sites(region)
         if work in seen:
             continue  # events inside a clock's readings
         seen |= {id(region.start), work}
@@ -219,8 +219,6 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if fates.calibrates(source, region):
         return False
-    if programs.is_told_inside(source, region):
-        return False  # what is to be said is said at the figure of the kernels
     if captions.means_first(source, region) or programs.is_copy_stage(source, region):
         return False
     if source.flow.host_only(region.end, region.scope) or captions.host_time_meant(source, region):
