@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from perf_timing._cli import UserError
+from perf_timing.lint import catch_tests, macro_bodies
 from perf_timing.lint.launches import readable_launches
-from perf_timing.lint.macro_bodies import as_functions
 
 SUFFIX = {"python": ".py", "cuda": ".cpp"}
 OLDEST = (0, 51)
@@ -75,7 +75,9 @@ def to_ascii(text: str) -> str:
 
 def readable(language: str, text: str) -> str:
     """`text` as the grammar of its language can read it; every offset stays what it was."""
-    return readable_launches(as_functions(text)) if language == "cuda" else text
+    if language != "cuda":
+        return text
+    return readable_launches(catch_tests.as_functions(macro_bodies.as_functions(text)))
 
 
 def _plain(character: str) -> str:

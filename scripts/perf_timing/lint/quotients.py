@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from perf_timing.lint import fates
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
+from perf_timing.lint.flow import exclusive
 from perf_timing.lint.quantities import Number
 from perf_timing.lint.quantity_names import macros_of
 from perf_timing.lint.regions import Region
@@ -70,8 +71,9 @@ def quotients(source: SourceFile, region: Region, sums: bool = False) -> Iterato
         if not is_product(node) or is_product(node.parent):
             continue
         above, below = factors(node)
-        times_above = [n for n in above if _is_time(n, names, region)]
-        times_below = [n for n in below if _is_time(n, names, region)]
+        known = {name for name in names if not _is_overwritten(source, name, region, node)}
+        times_above = [n for n in above if _is_time(n, known, region)]
+        times_below = [n for n in below if _is_time(n, known, region)]
         if len(times_above) + len(times_below) != 1:
             continue
         rest_above = tuple(n for n in above if n not in times_above)
@@ -112,6 +114,26 @@ def factors(node: Node) -> tuple[list[Node], list[Node]]:
     if node.kind == "cast" and node.children:
         return factors(node.children[-1])
     return [node], []
+
+
+def _is_overwritten(source: SourceFile, name: str, region: Region, at: Node) -> bool:
+    """Whether a name that holds the time of a region is given another before a place."""
+    scope = source.scopes.scope_of(region.delta)
+    after = range(region.delta.end, at.start)
+    filled = (
+        pair.call.start in after and base_name(positional(pair.call)[0].text) == name
+        for pair in source.regions.pairs
+        if source.language == "cuda" and pair.scope is scope and positional(pair.call)
+    )
+    return any(filled) or any(
+        target.start in after and not exclusive(target, at) and _is_unlike(value, name)
+        for target, value in source.scopes.assignments(name, scope)
+    )
+
+
+def _is_unlike(value: Node, name: str) -> bool:
+    """Whether a value is not made of what the variable held: ms = ms / 1000."""
+    return all(leaf.text != name for leaf in value.walk() if leaf.kind == "name")
 
 
 def _is_time(node: Node, names: Iterable[str], region: Region) -> bool:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ParamSpec, TypeVar, cast
 
-from perf_timing.lint import readings
+from perf_timing.lint import expected_failures, readings
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.facts import Node
@@ -1011,6 +1011,8 @@ class Regions:
                 continue
             scope = self.scopes.scope_of(call)
             if r.ELAPSED not in self.roles.of(call, scope) or scope.is_kernel:
+                continue
+            if expected_failures.is_expected(call, scope):
                 continue
             events = self.elapsed_events(call)
             if events is None:

@@ -15,6 +15,12 @@ from perf_timing.lint.facts import Node, Tree
 _REMEMBERED = 16_384  # short texts, of which each is asked for many times
 _LOOPS = frozenset({"for", "while", "comp"})
 
+# The functions that test frameworks call, in any order.
+_TEST = {
+    "python": re.compile(r"test_"),
+    "cuda": re.compile(r"(?:\w+_)?(?:TEST|SCENARIO|TEST_CASE)(?:_[A-Z_]+)?$"),
+}
+
 
 class Scope:
     """The module, a function or a lambda: its own nodes, without those of scopes inside it."""
@@ -118,6 +124,11 @@ class Scope:
     @cached_property
     def short_name(self) -> str:
         return self.name.rpartition("::")[2]
+
+    @cached_property
+    def is_test(self) -> bool:
+        """Whether a test framework runs the function: TEST(...), TEST_CASE(...), def test_x()."""
+        return _TEST[self.node.tree.language].match(self.name) is not None
 
     @cached_property
     def names(self) -> dict[str, list[Node]]:
@@ -480,6 +491,8 @@ class Scopes:
         """The class of this file that the object `receiver` is built from, or ""."""
         key = "self." + receiver[6:] if receiver.startswith("this->") else receiver
         value = self.definition(at, key, scope)
+        if value is None and receiver in self.class_names:
+            return receiver  # a static method
         seen = 0
         while value is not None and seen < 4:
             seen += 1

@@ -66,7 +66,7 @@ from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.lazy import lazy_names, used
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, positional, squeeze
+from perf_timing.lint.scopes import Scope, callee_text, last_segment, positional, squeeze
 
 CODE = "TIM206"
 LABEL = "JIT-IN-TIMED"
@@ -180,10 +180,15 @@ def _first_call(source: SourceFile, region: Region) -> tuple[Node, str] | None:
             return None
         if dropped_samples.drops_samples(source, region):
             return None
-        if name not in step.site.text:
+        if name not in step.site.text or _is_parameter(name, region.scope):
             break  # it came in through a parameter: the caller's line says which function it is
         return step.site, name
     return _passed_in(source, region, lazy)
+
+
+def _is_parameter(name: str, scope: Scope) -> bool:
+    """Whether `name` is what a function is given: that of a compiled function elsewhere or not."""
+    return any(name in around.parameters for around in scope.enclosing())
 
 
 def _passed_in(

@@ -56,12 +56,14 @@ print(sorted(times)[15], min(times), max(times))
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 from perf_timing.lint import evidence, repairs
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.scopes import (
+    Scope,
     base_name,
     callee_text,
     keyword,
@@ -88,26 +90,30 @@ NOTE = (
 
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each untimed event whose time is read."""
-    read = _read_names(source)
+    reads = _read_names(source)
     finder = _python if source.language == "python" else _cpp
     found: dict[int, list[tuple[Node, str]]] = {}
     for node, name in finder(source):
-        if name in read:
+        if _read_of(source, node, name, reads) is not None:
             found.setdefault(node.line, []).append((node, name))
     for events in found.values():
         node, name = events[0]
+        line = _read_of(source, node, name, reads)
         calls = {id(call): call for call, _ in events}.values()
         fixes = tuple(fix for call in calls for fix in repairs.with_timing(call))
-        message = MESSAGE.format(event=name.lstrip("-"), line=read[name])
+        message = MESSAGE.format(event=name.lstrip("-"), line=line)
         yield Report(node, message, fixes=fixes)
 
 
-def _read_names(source: SourceFile) -> dict[str, int]:
-    """Base names of the events whose elapsed time is read, and the line of the read."""
-    found = _timer_members(source)
+def _read_names(source: SourceFile) -> dict[str, list[tuple[int, Scope | None]]]:
+    """Base names of the events whose time is read: the lines of the reads, and their functions."""
+    found: dict[str, list[tuple[int, Scope | None]]] = defaultdict(list)
+    for name, line in _timer_members(source).items():
+        found[name].append((line, None))
     for pair in source.regions.pairs:
         for name in sorted(pair.start_names | pair.end_names):
-            found.setdefault(name.partition("#")[0].removeprefix("self."), pair.call.line)
+            base = name.partition("#")[0].removeprefix("self.")
+            found[base].append((pair.call.line, pair.scope))
     for scope in source.scopes.all:
         for node in scope.nodes:
             # cuda.core and CuPy subtract events: after - before.
@@ -117,8 +123,37 @@ def _read_names(source: SourceFile) -> dict[str, int]:
                 and len(node.children) == 2
             ) and all(c.kind == "name" for c in node.children):
                 for child in node.children:
-                    found.setdefault("-" + target_key(child), node.line)
+                    found["-" + target_key(child)].append((node.line, None))
     return found
+
+
+def _read_of(
+    source: SourceFile, creation: Node, name: str, reads: dict[str, list[tuple[int, Scope | None]]]
+) -> int | None:
+    """The line of the first read of an event; None where each is of another variable so called."""
+    maker = source.scopes.scope_of(creation)
+    return next(
+        (
+            line
+            for line, scope in reads.get(name, [])
+            if scope is None
+            or scope is maker
+            or not (_has_own(maker, name) and _has_own(scope, name))
+        ),
+        None,
+    )
+
+
+def _has_own(scope: Scope, name: str) -> bool:
+    """Whether a function of C++ declares a variable `name`."""
+    if scope.node.tree.language != "cuda" or scope.node.kind != "function":
+        return False
+    return any(
+        leaf.kind == "name" and leaf.text == name
+        for node in scope.nodes
+        if node.kind == "decl"
+        for leaf in node.children
+    )
 
 
 def _timer_members(source: SourceFile) -> dict[str, int]:

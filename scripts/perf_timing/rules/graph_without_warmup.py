@@ -11,7 +11,8 @@ others.
 
 ## Known problems
 torch.cuda.make_graphed_callables and do_bench_cudagraph warm up by themselves and are not reported.
-A warm-up in another file is not seen.
+A warm-up in another file is not seen. Captures of tests that measure nothing, or that only assert
+on what they measure, are not reported.
 
 ## Example
 ```python
@@ -69,7 +70,7 @@ print(start.elapsed_time(end) / 100)
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import dropped_samples, evidence, programs, purpose, warmups
+from perf_timing.lint import dropped_samples, evidence, fates, programs, purpose, warmups, workload
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
@@ -84,6 +85,7 @@ DEFAULT = True
 SEVERITY = "warning"
 TRIGGER = evidence.measures_graph
 LANGUAGES = ("python", "cuda")
+_FARTHEST = 6  # calls of the file from a root to what it captures
 MESSAGE = (
     "the work on line {work} is captured without having run before; one-time set-up is"
     " recorded or breaks the capture"
@@ -101,15 +103,105 @@ NOTE = (
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each cold capture and each cold replay."""
     timed = bool(source.regions.all or source.regions.harnessed or source.regions.pairs)
-    for statement, scope, low, high in _captures(source) if timed else ():
+    captures = list(_captures(source)) if timed else []
+    capturing = {id(scope) for _, scope, _, _ in captures}
+    for statement, scope, low, high in captures:
+        if _only_tested(source, scope):
+            continue
         steps = [
             s
             for s in source.flow.between(scope, low, high)
             if s.works or s.roles & {r.BLOCKING, r.OPAQUE}
         ]
-        if steps and not warmups.ran_before(source, scope, statement.start, steps):
+        if (
+            steps
+            and not warmups.ran_before(source, scope, statement.start, steps)
+            and not _ran_on_object(source, scope, steps, capturing)
+        ):
             yield Report(statement, MESSAGE.format(work=steps[0].site.line))
     yield from _replays(source)
+
+
+def _only_tested(source: SourceFile, scope: Scope) -> bool:
+    """Whether nothing but tests that measure nothing capture this: the capture is their subject."""
+    roots = list(_roots(source, scope))
+    timed = {id(region.scope) for region in source.regions.all if _is_shown(source, region)}
+    return all(root.is_test for root in roots) and not any(
+        id(reached) in timed for root in roots for reached in _reached(source, root)
+    )
+
+
+def _is_shown(source: SourceFile, region: Region) -> bool:
+    """Whether more is done with the time of a region than to assert on it."""
+    value = fates.fate(source, region)
+    passed = [call for call in value.passed if not _ASSERTS.search(callee_text(call))]
+    return bool(value.printed or value.returned or value.lists or value.sums or passed)
+
+
+_ASSERTS = re.compile(r"assert|require|expect|check", re.IGNORECASE)
+
+
+def _roots(source: SourceFile, scope: Scope, depth: int = 0) -> Iterator[Scope]:
+    """The functions that nobody in the file calls and that come to a function."""
+    while scope.parent is not None and scope.parent.parent is not None:
+        scope = scope.parent
+    callers = {id(s): s for s in map(source.scopes.scope_of, source.scopes.call_sites(scope))}
+    callers.pop(id(scope), None)
+    if not callers or depth > _FARTHEST:
+        yield scope
+        return
+    for caller in callers.values():
+        yield from _roots(source, caller, depth + 1)
+
+
+def _reached(source: SourceFile, scope: Scope) -> list[Scope]:
+    """A function, those inside of it, and those of the file that they call."""
+    found, seen = [scope], {id(scope)}
+    for reached in found:  # grows while it is read
+        called = (
+            source.scopes.called_function(node, reached)
+            for node in reached.nodes
+            if node.kind == "call"
+        )
+        for other in (*reached.children, *called):
+            if other is not None and id(other) not in seen:
+                seen.add(id(other))
+                found.append(other)
+    return found
+
+
+def _ran_on_object(
+    source: SourceFile, scope: Scope, steps: list[Step], capturing: set[int]
+) -> bool:
+    """Whether another method, called before on the object that captures, runs the work.
+
+    runner.benchmark(x); ... runner.capture(x); both with `gemm.run(stream)` in them.
+    """
+    mine = workload.telling_identities(steps)
+    running = {
+        method.short_name
+        for method in source.scopes.classes.get(scope.class_name, ())
+        if id(method) not in capturing and _runs(source, method, mine)
+    }
+    if not scope.class_name or not running:
+        return False
+    sites = source.scopes.calls_by_name.get(scope.short_name, [])
+    return any(
+        _on_same(earlier, site)
+        for site in sites
+        for name in running
+        for earlier in source.scopes.calls_by_name.get(name, [])
+    )
+
+
+def _runs(source: SourceFile, function: Scope, mine: set[str]) -> bool:
+    return any(s.works and workload.identities(s) & mine for s in source.flow.steps(function))
+
+
+def _on_same(earlier: Node, site: Node) -> bool:
+    """Whether two calls of methods, one before the other in a function, name one object."""
+    objects = [re.split(r"\.|->", callee_text(call))[:-1] for call in (earlier, site)]
+    return bool(objects[0]) and objects[0] == objects[1] and earlier.end <= site.start
 
 
 def _captures(source: SourceFile) -> Iterator[tuple[Node, Scope, int, int]]:
@@ -152,6 +244,8 @@ def _replays(source: SourceFile) -> Iterator[Report]:
         if training_loops.is_training(region) or programs.is_program(source, region):
             continue
         if not purpose.is_benchmark(source, region):
+            continue
+        if region.scope.is_test and not _is_shown(source, region):
             continue
         if re.search(r"estimat|probe", source.intent(region), re.IGNORECASE):
             continue

@@ -255,7 +255,7 @@ def _copied_before(source: SourceFile, region: Region) -> bool:
         before = source.flow.between(scope, -1, position)
         if any(r.COPY in s.roles or workload.fills(s) for s in before):
             return True
-        if scope.parent is None or scope.name == "main":
+        if scope.parent is None or scope.name == "main" or scope.is_test:
             return False
         sites = source.scopes.call_sites(scope)
         if not sites:
