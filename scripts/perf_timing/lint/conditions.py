@@ -29,6 +29,8 @@ def rare(node: Node, outside: Node, passing: Callable[[Node], bool] = lambda bra
                 text,
             ) or (text.isidentifier() and every_nth(text, parent)):
                 return True
+            if _at_first(text, outside):
+                return True
         if (
             parent.kind == "else"
             and parent.parent is not None
@@ -36,6 +38,21 @@ def rare(node: Node, outside: Node, passing: Callable[[Node], bool] = lambda bra
         ):
             return True
     return False
+
+
+def _at_first(condition: str, loop: Node) -> bool:
+    """Whether a condition denies what the loop sets once and for all: if not pending: ..."""
+    denied = re.fullmatch(r"not\s+(\w+)|\(?!\s*(\w+)\)?", condition.strip())
+    name = next((n for n in denied.groups() if n), "") if denied else ""
+    given = [
+        node.children[-1].text
+        for node in (loop.walk() if name else ())
+        if node.kind == "assign" and len(node.children) > 1 and node.children[0].text == name
+    ]
+    return bool(given) and not any(_NOTHING.fullmatch(value) for value in given)
+
+
+_NOTHING = re.compile(r"False|None|false|nullptr|NULL|0|\[\]|\(\)|\{\}|\"\"|''|(list|dict|set)\(\)")
 
 
 def every_nth(name: str, branch: Node) -> bool:

@@ -356,7 +356,7 @@ class Devices:
                 given = positional(node)
                 return self.of(given[0], scope, depth) if given else self.default
             return self.default
-        if short == "from_numpy":
+        if short in ("from_numpy", "frombuffer", "from_file"):
             return HOST
         if short == "to_device" and full.startswith(("numba.", "cuda.")):
             return DEVICE

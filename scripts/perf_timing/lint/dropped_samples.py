@@ -65,10 +65,26 @@ def _dropped_in_helper(source: SourceFile, name: str, scope: Scope) -> bool:
         )
         for parameter in function.parameters if function is not None else ():
             given = source.scopes.argument_values(function, parameter) if function else []
-            cut = rf"\b{re.escape(parameter)}\s*\[\s*[\w.]+\s*:\s*\]"
-            if use in given and function and re.search(cut, function.node.text):
+            if use in given and function and _cuts(function, parameter):
                 return True
     return False
+
+
+def _cuts(function: Scope, parameter: str) -> bool:
+    """Whether a function reads a list that it is given from a later member on."""
+    name = re.escape(parameter)
+    if function.node.tree.language != "cuda":
+        return bool(re.search(rf"\b{name}\s*\[\s*[\w.]+\s*:\s*\]", function.node.text))
+    if re.search(_later_begin(name), function.node.text):
+        return True
+    firsts = {_first_index(n, name) for n in function.nodes if n.kind == "for"} - {""}
+    return bool(firsts) and "0" not in firsts
+
+
+def _later_begin(names: str) -> str:
+    """A pattern for an iterator of C++ that starts behind the first members of a list."""
+    begin = rf"\b(?:{names})(?:\[\w+\])*(?:\.|->)c?begin\(\)"
+    return rf"{begin}\s*\+\s*(?!0\b)\w|\bnext\(\s*{begin}\s*[,)](?!\s*0\b)"
 
 
 @remembered
@@ -83,7 +99,7 @@ def leaves_first_out(source: SourceFile, region: Region) -> bool:
     # A list of the lists of each round: all.push_back(times).
     outer = re.findall(rf"\b(\w+)(?:\.|->)(?:push|emplace)_back\(\s*(?:{kept})\s*\)", text)
     kept = "|".join([kept, *map(re.escape, outer)])
-    if re.search(rf"\b(?:{kept})(?:\[\w+\])*(?:\.|->)c?begin\(\)\s*\+\s*(?!0\b)\w", text):
+    if re.search(_later_begin(kept), text):
         return True
     loops = [n for n in source.tree.of_kind("for") if n.start >= region.sample_loops[-1].end]
     first = {id(loop): _first_index(loop, kept) for loop in loops}

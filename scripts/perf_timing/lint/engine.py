@@ -39,6 +39,7 @@ from perf_timing.lint.scopes import (
     callee_text,
     is_target,
     last_segment,
+    loops_around,
     positional,
     target_key,
 )
@@ -246,6 +247,7 @@ class SourceFile:
             names = [*given, *results] if self.language == "cuda" else given
         parts += self._named_beside(region)
         places += [use for name in results for use in self._first_samples(name, region.scope)]
+        places += [use for name in results for use in self._told_whole(name, region)]
         parts += [text for place in places for text in self._labels(place)]
         return " ".join([*parts, *names])
 
@@ -274,6 +276,30 @@ class SourceFile:
                 p.end <= use.start < statement.start and self._always_follows(p, use)
                 for p in others
             )
+        ]
+
+    def _told_whole(self, name: str, region: Region) -> list[Node]:
+        """Where a list that holds the samples of a region is handed on before it gets others.
+
+        times[i] = end - start, in a loop; then report("enqueue rate", times).
+        """
+        if not (name.endswith("]") and region.sample_loops):
+            return []
+        base, done = name.partition("[")[0], region.sample_loops[-1].end
+        uses = [use for use in self.uses(base, region.scope) if use.start >= done]
+        again = (
+            loop.start
+            for use in uses
+            if use.parent is not None and use.parent.kind == "subscript"
+            for loop in loops_around(use)[-1:]
+        )
+        until = min(again, default=None)
+        return [
+            use
+            for use in uses
+            if use.parent is not None
+            and use.parent.kind == "args"
+            and (until is None or use.start < until)
         ]
 
     def _given(self, name: str, scope: Scope) -> list[Node]:

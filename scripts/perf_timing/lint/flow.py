@@ -480,10 +480,14 @@ def _host_part(text: str) -> bool:
     return other is not None and "cpu" not in tight and "mps" not in tight
 
 
+# What a condition denies: enabled and not torch.cuda.is_available()
+_DENIED = re.compile(r"\bnot\s+(?!in\b)[\w.]+(?:\([^()]*\))?")
+
+
 @lru_cache(maxsize=_REMEMBERED)
 def device_condition(text: str) -> bool:
     """A condition that holds where there is a device, so that its else runs on the host."""
-    text = squeeze(text)
+    text = squeeze(_DENIED.sub("", text))
     if re.search(r"!=|^not|notin", text):
         return bool(re.search(r"!=[\"']cpu[\"']", text))
     return bool(

@@ -685,8 +685,9 @@ class Roles:
             return {BLOCKING}
         if short in ("execute_async_v2", "execute_async_v3", "execute_async", "enqueue_v3"):
             return {WORK}
-        if short == "copy_" and keyword(node, "non_blocking") is not None:
-            return {WORK, COPY}
+        if short == "copy_" and (ahead := keyword(node, "non_blocking")) is not None:
+            # Who says that a copy blocks has one side of it on the host.
+            return {WORK, COPY} if ahead.text != "False" else {BLOCKING, COPY}
         if _TRAINER.search(callee):
             return {BLOCKING, PHASE} if self.evidence else set()
         found = self._by_operands(node, callee, full, short, scope, function)
@@ -822,6 +823,8 @@ class Roles:
                 "torch.amp",
                 "torch.compile",
                 "torch.from_numpy",
+                "torch.frombuffer",
+                "torch.from_file",
                 "torch.hub",
                 "torch.random",
                 "torch.Size",

@@ -224,8 +224,13 @@ def _handed_on(source: SourceFile, names: frozenset[str], pair: Pair) -> bool:
     for node in source.tree.of_kind("name"):
         parent = node.parent
         if parent is not None and parent.kind == "subscript" and parent.children[0] is node:
-            handed = parent.parent is not None and parent.parent.kind in ("args", "keyword")
-            if handed and node.text in bases and not _only_reads(_call_around(parent), reads):
+            outer = parent.parent
+            if outer is None or node.text not in bases:
+                continue
+            handed = outer.kind in ("args", "keyword") and not _only_reads(
+                _call_around(parent), reads
+            )
+            if handed or (outer.kind == "assign" and outer.children[-1] is parent):
                 return True
             continue
         if node.text not in bases or parent is None or not _same_variable(source, node, pair):

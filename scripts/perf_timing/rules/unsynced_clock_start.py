@@ -301,6 +301,8 @@ def _left_by_callers(source: SourceFile, region: Region) -> Step | None:
         return None
     if scope.node.kind != "function" or scope.class_name or region.sample_loops:
         return None
+    if not any(s.waits for s in region.steps) and not any(map(loops_around, sites)):
+        return None  # nothing is billed but what launches take, and that is told at its end
     found = [_pending_at(source, region, site, source.scopes.scope_of(site)) for site in sites]
     return found[0] if found and all(left is not None for left in found) else None
 
