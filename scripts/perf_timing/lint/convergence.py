@@ -40,7 +40,7 @@ def decides(read: Node, loop: Node) -> bool:
     names = {squeeze(p.children[0].text) for p in read.ancestors() if p.kind == "assign"}
     return any(
         condition.start <= read.start < condition.end or names & _names(condition)
-        for condition in _exits(loop)
+        for condition in exits(loop)
     )
 
 
@@ -79,7 +79,7 @@ def steered(loop: Node, steps: list[Step]) -> bool:
     """Whether what a C++ loop's host knows after a wait in it decides if the loop goes on."""
     waits = [s for s in steps if s.waits and loop.start < s.site.start < loop.end]
     known: set[str] = set().union(*(_told_after(wait, loop) for wait in waits))
-    return any(known & _names(condition) for condition in _exits(loop))
+    return any(known & _names(condition) for condition in exits(loop))
 
 
 def exchanges(wait: Step, loop: Node, steps: list[Step]) -> bool:
@@ -186,7 +186,7 @@ def _count(loop: Node) -> int:
 def _compares(wait: Step, loop: Node) -> bool:
     """Whether the loop goes on as long as a result of the work is above or below some number."""
     known = _told_after(wait, loop)
-    texts = [n.text for condition in _exits(loop) for n in _sides(condition) if known & _names(n)]
+    texts = [n.text for condition in exits(loop) for n in _sides(condition) if known & _names(n)]
     flags = {t for t in texts if re.fullmatch(r"\(*!?\w+\)*", t)}
     for node in loop.walk():
         if node.kind == "assign" and {node.children[0].text} & {t.strip("()!") for t in flags}:
@@ -208,7 +208,7 @@ def _between(binary: Node) -> str:
     return binary.tree.text[binary.children[0].end : binary.children[-1].start]
 
 
-def _exits(loop: Node) -> Iterator[Node]:
+def exits(loop: Node) -> Iterator[Node]:
     """The conditions of a loop: its own, and those of a branch that leaves it."""
     body = loop_body(loop)
     if loop.kind == "while":

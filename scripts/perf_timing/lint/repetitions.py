@@ -3,11 +3,13 @@
 A loop that counts to 1 runs once. One that steps through the data by pieces, that gives each
 stream, device or member of an array its part, or whose counter the kernel and its grid are made of
 (the diagonals of a wavefront, the columns of an elimination) does one piece of work after another:
-its time is that of one execution, unless it is divided by how often the loop runs.
+its time is that of one execution, unless it is divided by how often the loop runs. So does one that
+makes the passes of an algorithm (passes.py).
 """
 
 import re
 
+from perf_timing.lint import passes
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region
@@ -36,6 +38,16 @@ def runs_once(source: SourceFile, loop: Node) -> bool:
         bool(values or defined)
         and not changed
         and all(re.fullmatch(_ONE, value) for value in [*values, *defined])
+    )
+
+
+def is_one_execution(source: SourceFile, region: Region, loop: Node, work: Node) -> bool:
+    """Whether a loop does all of the work once: it counts to 1, or goes through parts or passes."""
+    return (
+        runs_once(source, loop)
+        or goes_through_parts(source, region, loop, work)
+        or passes.goes_by_leaps(loop)
+        or (passes.tells_which(loop) and not is_divided(source, region, loop))
     )
 
 

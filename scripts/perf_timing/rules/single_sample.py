@@ -4,8 +4,9 @@
 Reports the opening reading of a measurement that executes its work once and whose one time is
 printed or returned, and one of a loop of whose samples only one is read, as in times[1] or by
 events that the loop records anew and that are read behind it. In C++ a loop that counts to a number
-which the file sets to 1 executes its work once; so does one that goes through the parts of it:
-streams, members of an array, the diagonals of a wavefront.
+which the file sets to 1 executes its work once; so does one that goes through the parts of it
+(streams, members of an array, the diagonals of a wavefront) or makes the passes of one algorithm:
+the strides of a sort, a reduction of what the last pass has left.
 
 ## Why it misleads
 Clocks change, other processes run, the allocator grows: two runs differ by several per cent. One
@@ -203,7 +204,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
     steps = workload.works(region)
     if not steps or not source.evidence or any(r.HARNESS in s.roles for s in region.steps):
         return False
-    again = [_repeats(source, region, s) or _loops_inside(s.node, s.helpers) for s in steps]
+    again = [_repeats(source, region, s) for s in steps]
     # Where data is copied in and out, some of the kernels run once and loops are the algorithm's.
     if all(again) or (any(again) and not _runs_through(region)):
         return False
@@ -333,10 +334,13 @@ def _restarted(region: Region) -> bool:
 
 def _repeats(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether a loop repeats the work: it does not count to 1, nor do the work piece by piece."""
+    if step.helpers and any(
+        not repetitions.is_one_execution(source, region, loop, step.node)
+        for loop in loops_around(step.node)
+    ):
+        return True
     for loop in region.inner_loops(step.site):
-        if repetitions.runs_once(source, loop):
-            continue
-        if repetitions.goes_through_parts(source, region, loop, _launched_at(step)):
+        if repetitions.is_one_execution(source, region, loop, _launched_at(step)):
             continue
         if _decodes(loop) and purpose.is_named_so(source, region.start):
             continue
@@ -361,10 +365,6 @@ _TOKENS = re.compile(r"\bpast_key_values?\s*=|\b(eos|eot|stop)_(token|tok|id|tok
 def _launched_at(step: Step) -> Node:
     """What stands in the loop of the region: the launch itself, or the call of a function."""
     return step.site if step.helpers else step.node
-
-
-def _loops_inside(node: object, helpers: tuple[Scope, ...]) -> bool:
-    return bool(helpers) and bool(loops_around(node))  # type: ignore[arg-type]
 
 
 def _unrolled(source: SourceFile) -> bool:
