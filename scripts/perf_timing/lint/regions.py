@@ -892,7 +892,8 @@ class Regions:
         """Names under which the file may know the event that `node` is.
 
         Followed are: the target of a loop over a list, `zip` or `enumerate`, and tuples that are
-        appended to a list. `spans#1` is the second member of the tuples of the list `spans`.
+        appended to a list. `spans#1` is the second member of the tuples of the list `spans`,
+        `marks@start` what a dictionary, or each of its members, holds under a literal key.
         """
         found: set[str] = set()
         todo = [self._event_key(node)]
@@ -905,13 +906,19 @@ class Regions:
         return frozenset(found)
 
     def _event_key(self, node: Node) -> str:
-        text = squeeze(node.text).lstrip("&*(")
+        return self._event_key_of(node.text)
+
+    def _event_key_of(self, code: str) -> str:
+        text = squeeze(code).lstrip("&*(")
         index = re.match(r"([\w.]+)\[(-?\d+)\]$", text)
         if index:
             return f"{index[1]}#{index[2]}"
         pair = re.match(r"([\w.]+)\[[^\]]*\]\[(-?\d+)\]$", text)
         if pair:
             return f"{pair[1]}#{pair[2]}"
+        member = re.match(r"([\w.]+)(\[[^\]]*\])*\[(['\"])(\w+)\3\]$", text)
+        if member:  # events[name]["start"]
+            return f"{member[1]}@{member[4]}"
         text = text.replace("this->", "self.")
         text = re.sub(r"\[.*", "", text)
         return text.rstrip(")")
@@ -931,7 +938,7 @@ class Regions:
         base, mark, index = key.partition("#")
         for call in self.scopes.calls_by_name.get("append", []):
             args = positional(call)
-            if args and callee_text(call) == f"{base}.append":
+            if args and self._event_key_of(callee_text(call).removesuffix(".append")) == base:
                 if (
                     mark
                     and args[0].kind in ("tuple", "list")

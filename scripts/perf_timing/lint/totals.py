@@ -38,7 +38,9 @@ def told_of_total(
         if node.kind == "binary":
             if not (behind or is_last_told(node, loops)):
                 continue
-            if divides(source, node, name, scope) or inverts(source, node, name, scope, loops):
+            if divides(source, node, name, scope, loops) or inverts(
+                source, node, name, scope, loops
+            ):
                 return node
         elif (
             node.kind in ("assign", "augassign") and behind and operator(node).startswith("/=")
@@ -55,7 +57,7 @@ def is_named(node: Node, name: str) -> bool:
     )
 
 
-def divides(source: SourceFile, node: Node, name: str, scope: Scope) -> bool:
+def divides(source: SourceFile, node: Node, name: str, scope: Scope, loops: Sequence[Node]) -> bool:
     """Whether a chain of factors is the sum, perhaps in another unit, over a number of samples."""
     if is_product(node.parent):
         return False  # a part of a longer chain
@@ -64,6 +66,8 @@ def divides(source: SourceFile, node: Node, name: str, scope: Scope) -> bool:
     counts = [n for n in below if not is_scale(n)]
     if len(counts) > 1:  # of samples that are batches
         counts = [n for n in counts if not _BATCH.search(squeeze(n.text))]
+    if len(counts) > 1 and loops:  # or hold several layers: (trials * layers)
+        counts = [n for n in counts if squeeze(n.text) in repeated_by(loops[0])] or counts
     return (
         len(sums) == 1
         and all(n is sums[0] or is_scale(n) for n in above)
@@ -86,10 +90,10 @@ def inverts(source: SourceFile, node: Node, name: str, scope: Scope, loops: Sequ
     names = named(source, rest, scope)
     if any(_TIME.search(n) for n in names):
         return False
-    return bool(names & _counts(loops[0])) and not names & _worked(source, loops[0])
+    return bool(names & repeated_by(loops[0])) and not names & _worked(source, loops[0])
 
 
-def _counts(loop: Node) -> set[str]:
+def repeated_by(loop: Node) -> set[str]:
     """Names that say how often a loop runs: those of its header, and what it counts up by one."""
     body = loop_body(loop)
     header = [c for c in loop.children if c is not body]

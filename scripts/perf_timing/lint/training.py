@@ -379,16 +379,17 @@ def of_epochs(region: Region) -> bool:
     return any("epoch" in head.lower() for head in heads)
 
 
+# Without one of these, step() is one of a simulation or of a tracker.
+_LEARNS = re.compile(r"backward\(|optim|zero_grad|scaler|loss|lr_sched", re.IGNORECASE)
+
+
 @remembered
 def is_training(region: Region) -> bool:
     """Whether the region runs training: its steps change the model, so a pass is not repeatable."""
+    learns = _LEARNS.search(region.start.tree.text)
     for step in region.steps:
-        if step.node.kind == "call" and last_segment(callee_text(step.node)) in (
-            "backward",
-            "step",
-            "train_step",
-            "zero_grad",
-        ):
+        short = last_segment(callee_text(step.node)) if step.node.kind == "call" else ""
+        if short in ("backward", "train_step", "zero_grad") or (short == "step" and learns):
             return True
     return bool(re.search(r"train|epoch", region.scope.name)) or any(
         re.search(r"(^|[._])(train\w*|fit|run_epoch|evaluate\w*|validate\w*)$", callee_text(s.site))

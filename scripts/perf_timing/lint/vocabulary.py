@@ -303,7 +303,8 @@ INTENT_NOT_GPU = re.compile(
 DEVICE_EVIDENCE = {
     "python": re.compile(
         r"\bcuda\b|['\"]mps\b|torch\.(mps|xpu|hpu|npu|accelerator)|['\"](xpu|hpu|npu|hip)\b"
-        r"|\brocm\b|tensorrt|CUDAExecutionProvider"
+        r"|\brocm\b|tensorrt|torch2trt|TRTModule"
+        r"|(CUDA|Tensorrt|ROCM|MIGraphX)ExecutionProvider"
     ),
     "cuda": re.compile(r"<<<"),
 }

@@ -96,7 +96,7 @@ def warmed(source: SourceFile, region: Region) -> bool:
         return True
     if _named_warm(source, scope, start, kernels) and not _of_another(source, region, mine):
         return True
-    if _handed_on(source, scope, start, steps):
+    if _handed_on(source, scope, start, steps) or harness_of(source, scope) is not None:
         return True
     return _warm_callers(source, scope, steps, mine, 0) or dropped_samples.drops_samples(
         source, region
@@ -214,6 +214,22 @@ def _handed_on(source: SourceFile, scope: Scope, position: int, steps: list[Step
         for step in source.flow.steps(scope)
         if step.position <= position and step.works
         for h in step.helpers[:1]
+    )
+
+
+def harness_of(source: SourceFile, scope: Scope) -> Node | None:
+    """The call of a benchmark helper, which warms up by itself, that is handed a function."""
+    if not scope.name or source.language != "python":
+        return None
+    return next(
+        (
+            call
+            for call in source.scopes.calls
+            if call.kind == "call"
+            and any(squeeze(a.text) == scope.short_name for a in positional(call))
+            and r.HARNESS in source.roles.of(call, source.scopes.scope_of(call))
+        ),
+        None,
     )
 
 

@@ -14,7 +14,8 @@ does not show that there was one.
 The time of one window divided by its count is not a set of samples; mean-of-one-span (opt-in)
 reports that. All work over all time is a rate of totals, not a mean. Running means of a display,
 epochs and sums in the log of a training are left out. Where a file is not there to measure, samples
-count that a list collects, or whose mean is shown as a figure of speed.
+count that a list collects, or whose mean is shown as a figure of speed. A function of another file
+counts as work of the device where the file computes on one and no name speaks of the host.
 
 ## Example
 ```python
@@ -71,11 +72,12 @@ print(statistics.median(times), min(times), max(times))
 import re
 from collections.abc import Iterable, Iterator
 
-from perf_timing.lint import fates, keepers, purpose, reductions, series, sweeps, workload
+from perf_timing.lint import fates, keepers, purpose, reductions, series, sweeps, unseen, workload
 from perf_timing.lint import training as training_loops
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
+from perf_timing.lint.quotients import quotients
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
     Scope,
@@ -91,7 +93,7 @@ from perf_timing.lint.scopes import (
     target_key,
 )
 from perf_timing.lint.series import NEUTRAL
-from perf_timing.lint.totals import is_last_told, is_mean, told_of_total
+from perf_timing.lint.totals import is_last_told, is_mean, repeated_by, told_of_total
 
 CODE = "TIM303"
 LABEL = "MEANONLY"
@@ -112,8 +114,8 @@ NOTE = (
 def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each mean that is all that is reported of some samples."""
     seen: set[int] = set()
-    for region in source.regions.all:
-        if not workload.works(region) or region.carried:
+    for region in (*source.regions.all, *unseen.event_regions(source)):
+        if region.carried or not _is_of_device(source, region):
             continue
         found = [*_here(source, region), *_in_callers(source, region), *_kept_by(source, region)]
         found += _of_timer(source, region)
@@ -126,9 +128,13 @@ def check(source: SourceFile) -> Iterator[Report]:
                 seen.add(node.line)
                 value = fates.fate(source, region)
                 listed = name in value.lists and not value.printed
-                yield Report(
-                    node, MESSAGE.format(name=name), anywhere=listed or _is_told(source, node)
-                )
+                known = purpose.is_named_so(source, region.delta) or _is_told(source, node)
+                yield Report(node, MESSAGE.format(name=name), anywhere=listed or known)
+
+
+def _is_of_device(source: SourceFile, region: Region) -> bool:
+    """Whether a region holds work of the device, or what may well be such work."""
+    return bool(workload.works(region)) or unseen.works(source, region)
 
 
 _FIGURES = re.compile(
@@ -171,10 +177,19 @@ def _is_given_away(source: SourceFile, name: str, mean: Node) -> bool:
 def _is_told(source: SourceFile, mean: Node) -> bool:
     """Whether the text that shows a mean calls it a figure of speed, whatever the file is for."""
     statement = source.statement(mean)
-    shown = statement.text[:400]
-    if statement.kind == "assign" and _TIMES.search(statement.children[0].text):
+    target = statement.children[0] if statement.kind == "assign" else None
+    if target is not None and _TIMES.search(target.text):
         return True
-    return any(_FIGURES.search(text) for text in re.findall(r"\"[^\"]*\"|'[^']*'", shown))
+    shown = [statement]
+    if target is not None and target.kind == "name":
+        uses = source.uses(target.text, source.scopes.scope_of(mean))
+        shown += [source.statement(use) for use in uses if use.start > statement.end]
+    return any(_says_speed(place) for place in shown)
+
+
+def _says_speed(statement: Node) -> bool:
+    texts = re.findall(r"\"[^\"]*\"|'[^']*'", statement.text[:400])
+    return any(_FIGURES.search(text) for text in texts)
 
 
 def _here(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
@@ -198,7 +213,24 @@ def _here(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
         found += [(name, told_of_total(source, loops, after, name, scope)) for name in sums]
         if _printed_inside(region, value):
             return
+        found += _averaged_at_once(source, region, value)
     yield from ((name, node) for name, node in found if node is not None and not _in_root(node))
+
+
+def _averaged_at_once(
+    source: SourceFile, region: Region, value: fates.Fate
+) -> Iterator[tuple[str, Node]]:
+    """Where a sum takes each sample over the number of samples: mean += (end - start) / n."""
+    loops = loops_around(region.delta)
+    for quotient in quotients(source, region) if loops else ():
+        added = quotient.node.parent
+        if quotient.rate or added is None or operator(added)[:2] != "+=":
+            continue
+        name = target_key(added.children[0])
+        behind = source.uses(base_name(name), source.scopes.scope_of(region.delta))
+        shared = any(squeeze(n.text) in repeated_by(loops[0]) for n in quotient.below)
+        if shared and name in value.sums and any(u.start >= loops[0].end for u in behind):
+            yield name, quotient.node
 
 
 def _is_trained(region: Region) -> bool:
@@ -478,6 +510,8 @@ def _made_of(name: str, scope: Scope) -> list[str]:
 
 def _running(region: Region, mean: Node) -> bool:
     """Whether the mean is shown again and again in the loop that takes the samples."""
+    if mean.parent is not None and operator(mean.parent)[:2] == "+=":
+        return False  # a part of the mean, which is told behind the loop
     around = {id(loop) for loop in loops_around(mean)}
     inside = any(id(loop) in around for loop in region.sample_loops[:1])
     return inside and not is_last_told(mean, region.sample_loops)

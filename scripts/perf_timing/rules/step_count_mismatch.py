@@ -4,8 +4,11 @@
 Reports a quotient of a measured time and a count where the loop in the measured region runs another
 number of times: from a first step other than 0 while the count is the last step alone, another
 constant than the loop's; the number of all steps where the clock starts in a later one; a number
-that is multiplied behind the loop; the whole length of what `generate()` of a causal language model
-returns, the prompt with it, as generated tokens; and rates over a region that also sleeps.
+that is multiplied behind the loop; all turns of a loop that reads the clock anew in each; a sum of
+samples that leaves the first out, or holds the last twice, over the number of all; the length of a
+list where the loop goes through slices of it; the whole length of what `generate()` of a causal
+language model returns, the prompt with it, as generated tokens, and a prompt that is added to
+itself; and rates over a region that also sleeps.
 
 ## Why it misleads
 A run that resumes at step 9000 of 10000 and divides 10000 steps by the time of 1000 reports ten
@@ -70,7 +73,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import fates, warmups
+from perf_timing.lint import fates, step_counts, unseen, warmups, workload
 from perf_timing.lint import roles as r
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
@@ -84,7 +87,7 @@ from perf_timing.lint.quotients import (
     quotients,
 )
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, squeeze
+from perf_timing.lint.scopes import callee_text, loop_body, squeeze
 
 CODE = "TIM502"
 LABEL = "COUNT"
@@ -102,13 +105,16 @@ def check(source: SourceFile) -> Iterator[Report]:
     """Quotients whose count is not that of the measured loop."""
     seen: set[int] = set()
     for region in source.regions.all:
-        if region.kind not in ("clock", "event") or region.cumulative or not source.works(region):
+        if region.kind not in ("clock", "event") or region.cumulative:
+            continue
+        if not (workload.works(region) or unseen.works(source, region)):
             continue
         loops = _loops(region)
-        for quotient in quotients(source, region):
+        summed = [(q, _fault_of_sum(source, q)) for q in quotients(source, region, sums=True)]
+        plain = [(q, _fault(source, q, loops)) for q in quotients(source, region)]
+        for quotient, message in (*plain, *summed):
             if id(quotient.node) in seen:
                 continue
-            message = _fault(source, quotient, loops)
             if message:
                 seen.add(id(quotient.node))
                 related = ((region.start, "timed from here"), (region.end, "to here"))
@@ -122,12 +128,24 @@ def _loops(region: Region) -> list[Node]:
     ]
 
 
+def _fault_of_sum(source: SourceFile, quotient: Quotient) -> str:
+    """What is wrong with the number of samples that a sum of them is told over."""
+    if not quotient.counts:
+        return ""
+    return (
+        step_counts.added_twice(source, quotient)
+        or step_counts.left_out(source, quotient)
+        or step_counts.of_slices(source, quotient)
+    )
+
+
 def _fault(source: SourceFile, quotient: Quotient, loops: list[Node]) -> str:
     if not quotient.counts:
         return ""
     if quotient.rate and _sleeps(quotient.region):
         return "the region also sleeps; this rate divides the work by a time that holds the pauses"
     late = _late(source, quotient) or _with_prompt(source, quotient)
+    late = late or step_counts.restarted(source, quotient) or _prompt_twice(source, quotient)
     if late:
         return late
     outer = [
@@ -169,6 +187,24 @@ def _with_prompt(source: SourceFile, quotient: Quotient) -> str:
                 " whole length is counted as generated tokens"
             )
     return ""
+
+
+def _prompt_twice(source: SourceFile, quotient: Quotient) -> str:
+    """What is wrong where the tokens of the prompt are added to themselves."""
+    scope = quotient.region.scope
+    values = [v for n in quotient.counts for _, v in source.scopes.assignments(n.text, scope)]
+    for node in (n for value in (*quotient.counts, *values) for n in value.walk()):
+        if node.kind == "binary" and operator_between(node) == "+":
+            one, two = (squeeze(child.text) for child in node.children)
+            if one == two and _PROMPT.search(one):
+                return f"`{one}` is added to itself on line {node.line}, and no other tokens are"
+    return ""
+
+
+_PROMPT = re.compile(
+    r"(^|[._])(in|input|prompt|context|prefill|src|out|output|gen|generated|decode|new)_?"
+    r"(len|length|tokens?|seq_?len)$"
+)
 
 
 def _generates(region: Region, value: Node) -> bool:
@@ -264,8 +300,23 @@ def _from_first(source: SourceFile, quotient: Quotient, loop: CountedLoop) -> st
     first = integer(source, loop.first, scope)
     if first == 0 or (first is None and loop.first.kind == "number"):
         return ""
+    if _ran_outside(quotient.region, loop.node):
+        return ""
     times = f"{last} - {squeeze(loop.first.text)}"
     return MESSAGE.format(line=loop.node.line, times=times, count=last)
+
+
+def _ran_outside(region: Region, loop: Node) -> bool:
+    """Whether a statement of the loop stands in the region once more, for the first steps."""
+    body = loop_body(loop)
+    repeated = {squeeze(n.text) for n in body.children if n.kind == "call"} if body else set()
+    return any(
+        n.kind == "call"
+        and squeeze(n.text) in repeated
+        and region.holds(n)
+        and not loop.start <= n.start < loop.end
+        for n in region.scope.nodes
+    )
 
 
 def _constant(source: SourceFile, quotient: Quotient, loop: CountedLoop, loops: list[Node]) -> str:

@@ -56,7 +56,7 @@ dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
 
 from collections.abc import Iterator
 
-from perf_timing.lint import programs, purpose
+from perf_timing.lint import programs, purpose, warmups
 from perf_timing.lint.collectives import (
     aligns,
     collective_steps,
@@ -68,6 +68,7 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
+from perf_timing.lint.scopes import last_segment, positional
 
 CODE = "TIM506"
 LABEL = "DIST-NOBARRIER"
@@ -91,7 +92,7 @@ def check(source: SourceFile) -> Iterator[Report]:
         if region.kind not in ("clock", "event") or id(region.start) in seen:
             continue
         timed = collective_steps(source, region)
-        if region.carried or region.timer:
+        if region.carried or region.timer or _aligned_by_harness(source, region):
             continue
         if timed:
             apart = _apart(source, region) if _only(source, region, timed) else None
@@ -104,6 +105,13 @@ def check(source: SourceFile) -> Iterator[Report]:
         after = f" after the work on line {apart.line}" if apart is not region.start else ""
         message = MESSAGE.format(after=after, line=timed[0].site.line)
         yield Report(region.start, message, related=((timed[0].site, "the collective"),))
+
+
+def _aligned_by_harness(source: SourceFile, region: Region) -> bool:
+    """Whether a benchmark helper that repeats the function is handed a barrier beside it."""
+    harness = warmups.harness_of(source, region.scope)
+    handed = positional(harness) if harness is not None else []
+    return any(last_segment(a.text) in ("barrier", "monitored_barrier") for a in handed)
 
 
 def _never_aligned(source: SourceFile, region: Region, timed: list[Step]) -> bool:

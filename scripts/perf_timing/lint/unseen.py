@@ -1,0 +1,87 @@
+"""Measured work that a file does not show: functions of other files, and events recorded there.
+
+Whether such a function gives the device work is not known. For a rule that says nothing about how
+the work is timed, only about what is told of the times, this is enough: the file computes on a
+device, and what stands between the readings is a call that is no helper of the host.
+"""
+
+import re
+from collections.abc import Iterator
+
+from perf_timing.lint import elsewhere_cpp
+from perf_timing.lint import roles as r
+from perf_timing.lint import vocabulary as words
+from perf_timing.lint.engine import SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.regions import Region, remembered
+from perf_timing.lint.scopes import callee_text, last_segment, loops_around, positional
+
+# What prepares or looks at data, or compares with a result of the host.
+_BESIDE = re.compile(
+    r"(?<![a-z])(pre|post)_?proc|letterbox|(?<![a-z])nms|suppress|token(?!_?(step|gen))|resiz|normali[sz]e"
+    r"|transform_|collat|augment|plot|draw|visuali[sz]|annotat|imread|imwrite|decode|encode|pars"
+    r"|search|quer|retriev|index|insert|lookup|hash|sort|sampl|shuffl|pack|chunk|download|upload"
+    r"|fetch|request|connect|send|recv|respon|api|http|copy|convert|metric|score(?!r)|evaluat|loss"
+    r"|memor|alloc|cache|import|compil|build|load|save|read_|write|open|close|thread|process_?pool"
+    r"|(?<![a-z])(cpu|host|ref|reference|serial|sequential|naive_cpu|gold|golden|verify|check|omp)"
+    r"(?![a-z])|(?<=[a-z0-9])(CPU|Host|Cpu|Serial|Sequential)(?![a-z])",
+    re.IGNORECASE,
+)
+
+
+@remembered
+def works(source: SourceFile, region: Region) -> bool:
+    """Whether a region waits for the device, or calls what may well give it work, in a loop."""
+    if not source.on_device or not region.is_plain or not loops_around(region.delta):
+        return False
+    if region.kind == "event" and region.start is region.end:
+        return True
+    if any(s.roles & {r.SLEEP, r.JOIN} for s in region.steps):
+        return False
+    if any(r.WAIT in s.roles and r.CLOCK not in s.roles for s in region.steps):
+        return True
+    if source.means_host_time(region):
+        return False
+    calls = [n for n in region.scope.nodes if n.kind == "call" and region.holds(n)]
+    return any(_may_work(source, region, call) for call in calls)
+
+
+def _may_work(source: SourceFile, region: Region, call: Node) -> bool:
+    """Whether a call is one of a function of another file that is no helper of the host."""
+    name = callee_text(call)
+    if _BESIDE.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)):
+        return False
+    if source.roles.of(call, source.scopes.scope_of(call)):
+        return False
+    if source.scopes.called_function(call, region.scope) is not None:
+        return False
+    if source.language == "cuda":
+        plain = re.fullmatch(r"(\w+(::|\.|->))*\w+(\s*<.*>)?", name, re.DOTALL) is not None
+        known = name.startswith(("std::", "chrono::")) or words.CPP_OTHER.match(last_segment(name))
+        return plain and not known and source.leaves_device(call) != elsewhere_cpp.HOST
+    if last_segment(name) == "apply" and len(positional(call)) > 1:
+        return True  # that of a torch.autograd.Function; a module's applies one function
+    return not _is_on_host(source, name)
+
+
+def _is_on_host(source: SourceFile, name: str) -> bool:
+    """Whether a Python function is one of the host by its module or by its name."""
+    full, short = source.scopes.resolve(name), last_segment(name)
+    return bool(
+        name in words.HOST_CALLS
+        or full.partition(".")[0] in words.HOST_MODULES
+        or short in words.HOST_METHODS
+        or words.HOUSEKEEPING.match(short)
+        or words.HOST_VERB.search(name)
+        or words.MAKES_DATA.match(short)
+        or words.NOT_MODEL.search(short)
+        or not re.fullmatch(r"[\w.]+", name)
+    )
+
+
+def event_regions(source: SourceFile) -> Iterator[Region]:
+    """Times between two events that the file creates and hands to functions which record them."""
+    for pair in source.regions.pairs:
+        if pair.start is None and pair.end is None and loops_around(pair.call):
+            at = pair.call
+            yield Region("event", pair.scope, at, at, at, at, ((at.start, at.end),))
