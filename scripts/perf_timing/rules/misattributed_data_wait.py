@@ -56,7 +56,14 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, loops_around, positional, squeeze, target_key
+from perf_timing.lint.scopes import (
+    callee_text,
+    loop_header,
+    loops_around,
+    positional,
+    squeeze,
+    target_key,
+)
 from perf_timing.lint.unit_labels import tokens_of
 
 CODE = "TIM507"
@@ -65,6 +72,10 @@ DEFAULT = True
 SEVERITY = "warning"
 LANGUAGES = ("python",)
 MESSAGE = "`{name}` also holds {what} on line {line}, which waits for the device's earlier work"
+RUNNING = (
+    "`{name}` goes back to line {line} in every step, and holds all earlier steps; the clock is not"
+    " read anew"
+)
 EMPTY = (
     "the clock starts here, after next() on line {line} has fetched the batch; nothing is left to"
     " wait for"
@@ -134,10 +145,39 @@ def check(source: SourceFile) -> Iterator[Report]:
         name = _metric(region.delta)
         if not name or not loops_around(region.end):
             continue
-        report = _late_start(source, region, name) or _other_work(source, region, name)
+        report = _never_restarted(source, region, name) or _late_start(source, region, name)
+        report = report or _other_work(source, region, name)
         if report is not None:
             seen.add(id(region.end))
             yield report
+
+
+def _never_restarted(source: SourceFile, region: Region, name: str) -> Report | None:
+    """Whether a data time of each step goes back to one reading before all of them."""
+    around = {id(loop) for loop in loops_around(region.start)}
+    loop = next((n for n in loops_around(region.end) if id(n) not in around), None)
+    if (
+        not region.cumulative
+        or region.periodic
+        or loop is None
+        or not _FED.search(loop_header(loop))
+    ):
+        return None
+    if region.start.end > loop.start or not _computes_in(source, region, loop):
+        return None
+    message = RUNNING.format(name=name, line=region.start.line)
+    return Report(region.end, message, related=((region.start, "never read anew"),))
+
+
+def _computes_in(source: SourceFile, region: Region, loop: Node) -> bool:
+    return any(
+        step.works and loop.start <= step.site.start < loop.end
+        for step in source.flow.steps(region.scope)
+    )
+
+
+# What a loop over batches goes through.
+_FED = re.compile(r"load|data|batch|iter|prefetch", re.IGNORECASE)
 
 
 def _fetched_already(source: SourceFile, region: Region) -> Node | None:
@@ -227,11 +267,25 @@ def _reads_late(source: SourceFile, region: Region, step: Step) -> bool:
     reads = r.READ in step.roles and not step.roles & {r.UPLOAD, r.IO}
     if not (reads and region.carried and loops and step.position > region.start.end):
         return False
-    if callee_text(step.node).endswith("empty_cache") or conditions.rare(step.site, loops[0]):
+    if callee_text(step.node).endswith("empty_cache"):
+        return False
+    if conditions.rare(step.site, loops[0], passing=_asks_for_rank):
         return False
     before = source.flow.between(region.scope, loops[0].start, region.start.start)
     done = max((s.position for s in before if s.works), default=0)
     return done > 0 and not any(s.waits and s.position > done for s in before)
+
+
+def _asks_for_rank(branch: Node) -> bool:
+    """Whether a branch is taken in every step by the rank that reports: if rank == 0:"""
+    test = branch.children[0].text if branch.kind == "if" and branch.children else ""
+    return re.fullmatch(_RANK, squeeze(test)) is not None
+
+
+_RANK = re.compile(
+    r"\(?(not)?[\w.]*(rank|is_master|is_main|main_process|is_primary)\w*(\(\))?"
+    r"((==|<=|in)[\[\(]?(-1,)?0?[\]\)]?)?\)?"
+)
 
 
 def _restarts(source: SourceFile, region: Region) -> list[int]:
