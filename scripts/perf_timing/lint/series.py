@@ -164,7 +164,7 @@ def _member_of(loop: Node, name: Name) -> Iterator[Name]:
     """The variable that holds each list of a dictionary: for key, times in all_times.items()."""
     over = squeeze(loop.children[1].text)
     through = rf"(?:sorted\(|list\(|enumerate\()?{re.escape(name.base)}\.(items|values)\(\).*"
-    if name.key == "*" and (told := re.fullmatch(through, over)):
+    if not name.key.isdigit() and (told := re.fullmatch(through, over)):
         names = [n.text for n in loop.children[0].walk() if n.kind == "name"]
         if names and (told[1] == "values" or len(names) > 1):
             yield Name(names[-1])

@@ -51,7 +51,7 @@ def told_of_total(
 
 def is_named(node: Node, name: str) -> bool:
     """Whether an expression is the sum `name`, perhaps under another variable for its key."""
-    text = squeeze(node.text).removesuffix(".count()")
+    text = squeeze(node.text).removesuffix(".count()").removesuffix(".total_seconds()")
     return text == name or (
         "[" in name and re.fullmatch(series.named(name).pattern, text) is not None
     )

@@ -58,10 +58,18 @@ def _may_work(source: SourceFile, region: Region, call: Node) -> bool:
     if source.language == "cuda":
         plain = re.fullmatch(r"(\w+(::|\.|->))*\w+(\s*<.*>)?", name, re.DOTALL) is not None
         known = name.startswith(("std::", "chrono::")) or words.CPP_OTHER.match(last_segment(name))
+        known = known or name.isupper() or _is_given(call)
+        known = known or words.CPP_VENDOR.match(last_segment(name))
         return plain and not known and source.leaves_device(call) != elsewhere_cpp.HOST
     if last_segment(name) == "apply" and len(positional(call)) > 1:
         return True  # that of a torch.autograd.Function; a module's applies one function
     return not _is_on_host(source, name)
+
+
+def _is_given(call: Node) -> bool:
+    """Whether a call is an argument of another one; macros that check a status are looked through."""
+    outer = next((p for p in call.ancestors() if p.kind in ("call", "block", "for")), None)
+    return outer is not None and outer.kind == "call" and not callee_text(outer).isupper()
 
 
 def _is_on_host(source: SourceFile, name: str) -> bool:

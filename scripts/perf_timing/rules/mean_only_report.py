@@ -77,7 +77,7 @@ from perf_timing.lint import training as training_loops
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.quotients import quotients
+from perf_timing.lint.quotients import factors, named, quotients, whole_product
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
     Scope,
@@ -93,7 +93,7 @@ from perf_timing.lint.scopes import (
     target_key,
 )
 from perf_timing.lint.series import NEUTRAL
-from perf_timing.lint.totals import is_last_told, is_mean, repeated_by, told_of_total
+from perf_timing.lint.totals import divides, is_last_told, is_mean, repeated_by, told_of_total
 
 CODE = "TIM303"
 LABEL = "MEANONLY"
@@ -134,6 +134,8 @@ def check(source: SourceFile) -> Iterator[Report]:
 
 def _is_of_device(source: SourceFile, region: Region) -> bool:
     """Whether a region holds work of the device, or what may well be such work."""
+    if re.search(r"(^|_)cpu(_|$)", region.scope.short_name):
+        return False
     return bool(workload.works(region)) or unseen.works(source, region)
 
 
@@ -367,7 +369,12 @@ def _mean_of_returned_sum(
     """The mean that a caller tells of the sum of the samples that a function returns."""
     whole = {part.text for _, part in _returned(function)} <= value.sums
     parent, where = call.parent, source.scopes.scope_of(call)
-    if whole and parent is not None and parent.kind == "assign" and parent.children[-1] is call:
+    if not whole or parent is None:
+        return
+    product = whole_product(call)
+    if product is not call and divides(source, product, squeeze(call.text), where, ()):
+        yield next(iter(sorted(value.sums))), product  # run(fn) / n
+    elif parent.kind == "assign" and parent.children[-1] is call:
         name = target_key(parent.children[0])
         mean = told_of_total(source, (), call.end, name, where)
         if mean is not None:
@@ -545,16 +552,33 @@ def _mean_of_list(source: SourceFile, name: str, scope: Scope) -> Node | None:
     for around in reductions.reaching(known[0].base, scope):
         for node in around.nodes:
             if (
-                (
-                    node.kind == "call"
-                    and reductions.MEAN.search(callee_text(node))
-                    and any(series.mentions(node, listed) for listed in known)
-                )
-                and not _kept(source, node, scope)
-                and is_mean(node, known)
+                node.kind != "call"
+                or not reductions.MEAN.search(callee_text(node))
+                or not any(series.mentions(node, listed) for listed in known)
+                or _kept(source, node, scope)
             ):
-                return node
+                continue
+            mean = node if is_mean(node, known) else _mean_of_sum(source, node, known, around)
+            if mean is not None:
+                return mean
     return None
+
+
+def _mean_of_sum(
+    source: SourceFile, added: Node, known: list[series.Name], scope: Scope
+) -> Node | None:
+    """The mean that is told of a sum under a name of its own: total = sum(times); total / n."""
+    parent = added.parent
+    if parent is None or parent.kind != "assign" or parent.children[-1] is not added:
+        return None
+    name = target_key(parent.children[0])
+    mean = told_of_total(source, (), added.end, name, scope)
+    counts = named(source, factors(mean)[1], scope) if mean is not None else set()
+    texts = {squeeze(v.text) for n in counts for _, v in source.scopes.assignments(n, scope)}
+    texts.add(squeeze(mean.text) if mean is not None else "")
+    of_list = any(re.search(rf"len\({k.pattern}\)", text) for k in known for text in texts)
+    loops = [loop for use in source.uses(known[0].base, scope) for loop in loops_around(use)[:1]]
+    return mean if of_list or any(counts & repeated_by(loop) for loop in loops) else None
 
 
 def _mean_by_hand(source: SourceFile, name: str, scope: Scope) -> Node | None:

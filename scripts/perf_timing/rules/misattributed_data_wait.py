@@ -2,9 +2,9 @@
 
 ## What it does
 Looks at times that are stored or reported as data, loading or fetch time. Reports the closing
-reading where the region holds a blocking copy to the device, a wait for it or, after the step, the
-first read of its result beside the fetch, and the opening reading where the batch was fetched
-before it.
+reading where the region holds a blocking copy to the device, a wait for it, work on the batch that
+has come or, after the step, the first read of its result beside the fetch; a reading that goes back
+to the start of all steps; and the opening reading where the batch was fetched before it.
 
 ## Why it misleads
 A blocking copy waits for the kernels that the previous step queued. The device's own work is then
@@ -75,6 +75,9 @@ MESSAGE = "`{name}` also holds {what} on line {line}, which waits for the device
 RUNNING = (
     "`{name}` goes back to line {line} in every step, and holds all earlier steps; the clock is not"
     " read anew"
+)
+PREPARES = (
+    "`{name}` also holds the work on line {line}, which is done on the batch when it has come"
 )
 EMPTY = (
     "the clock starts here, after next() on line {line} has fetched the batch; nothing is left to"
@@ -255,7 +258,17 @@ def _other_work(source: SourceFile, region: Region, name: str) -> Report | None:
         if what:
             message = MESSAGE.format(name=name, what=what, line=step.site.line)
             return Report(region.end, message, related=((step.site, what),))
+        if region.carried and _prepares(region, step):
+            message = PREPARES.format(name=name, line=step.site.line)
+            return Report(region.end, message, related=((step.site, "the work"),))
     return None
+
+
+def _prepares(region: Region, step: Step) -> bool:
+    """Whether a step computes on the batch between its arrival and the closing reading."""
+    loops = loops_around(region.end)
+    held = bool(loops) and loops[0].start < step.site.start < region.end.start
+    return held and r.WORK in step.roles and not step.roles & {r.COPY, r.LIKELY, r.ARITHMETIC}
 
 
 def _reads_late(source: SourceFile, region: Region, step: Step) -> bool:
