@@ -48,7 +48,7 @@ def works(source: SourceFile, region: Region) -> bool:
 
 def _may_work(source: SourceFile, region: Region, call: Node) -> bool:
     """Whether a call is one of a function of another file that is no helper of the host."""
-    name = callee_text(call)
+    name, short = callee_text(call), last_segment(callee_text(call))
     if _BESIDE.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)):
         return False
     if source.roles.of(call, source.scopes.scope_of(call)):
@@ -57,17 +57,17 @@ def _may_work(source: SourceFile, region: Region, call: Node) -> bool:
         return False
     if source.language == "cuda":
         plain = re.fullmatch(r"(\w+(::|\.|->))*\w+(\s*<.*>)?", name, re.DOTALL) is not None
-        known = name.startswith(("std::", "chrono::")) or words.CPP_OTHER.match(last_segment(name))
-        known = known or name.isupper() or _is_given(call)
-        known = known or words.CPP_VENDOR.match(last_segment(name))
-        return plain and not known and source.leaves_device(call) != elsewhere_cpp.HOST
-    if last_segment(name) == "apply" and len(positional(call)) > 1:
+        if not plain or name.startswith(("std::", "chrono::")) or name.isupper():
+            return False
+        known = words.CPP_OTHER.match(short) or words.CPP_VENDOR.match(short) or _is_given(call)
+        return not known and source.leaves_device(call) != elsewhere_cpp.HOST
+    if short == "apply" and len(positional(call)) > 1:
         return True  # that of a torch.autograd.Function; a module's applies one function
     return not _is_on_host(source, name)
 
 
 def _is_given(call: Node) -> bool:
-    """Whether a call is an argument of another one; macros that check a status are looked through."""
+    """Whether a call is an argument of another one, which is no macro that checks its status."""
     outer = next((p for p in call.ancestors() if p.kind in ("call", "block", "for")), None)
     return outer is not None and outer.kind == "call" and not callee_text(outer).isupper()
 
