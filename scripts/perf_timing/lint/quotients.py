@@ -21,6 +21,7 @@ from perf_timing.lint.scopes import (
     callee_text,
     last_segment,
     loop_body,
+    operator,
     positional,
     squeeze,
 )
@@ -126,9 +127,17 @@ def _is_overwritten(source: SourceFile, name: str, region: Region, at: Node) -> 
         if source.language == "cuda" and pair.scope is scope and positional(pair.call)
     )
     return any(filled) or any(
-        target.start in after and not exclusive(target, at) and _is_unlike(value, name)
+        target.start in after
+        and not exclusive(target, at)
+        and not _is_added(target)
+        and _is_unlike(value, name)
         for target, value in source.scopes.assignments(name, scope)
     )
+
+
+def _is_added(target: Node) -> bool:
+    """Whether a statement of C++ adds to a variable: total += ms."""
+    return target.parent is not None and operator(target.parent) in ("+=", "-=")
 
 
 def _is_unlike(value: Node, name: str) -> bool:
