@@ -59,7 +59,8 @@ _CPP_TIMES = clues(
     *("gettimeofday", "clock_gettime", "QueryPerformanceCounter", "timespec_get", "ftime"),
     *("Wtime", "wtime", "GetTickCount", "__rdtsc", "absl::Now", "CurrentTimeNanos"),
     "KeepRunning",
-    ("state", r":\s*\*?\s*state\s*\)"),
+    ("tate", r":\s*\*?\s*\w*[sS]tate\s*\)"),
+    "benchmark::State",
 )
 _NO_ARGUMENTS = re.compile(r"\(\s*\)")
 _LAST_NAME = re.compile(r"\w*\s*\Z")

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
+from perf_timing.lint import members
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.facts import Node
@@ -239,6 +240,9 @@ class Flow:
     def _parameter(self, node: Node, scope: Scope, depth: int) -> list[Step] | None:
         """The steps of a callable parameter; None if what is called is not one."""
         function = node.children[0]
+        listed = members.values(self.scopes, function, scope)
+        if listed:
+            return self._of_choices(node, scope, depth, listed)
         if function.kind != "name":
             return None
         name = squeeze(function.text)
@@ -247,7 +251,12 @@ class Flow:
             return None
         if self.scopes.language == "cuda" and _is_data(owner.parameter_text(name)):
             return None
-        values = self.passed(owner, name)
+        return self._of_choices(node, scope, depth, self.passed(owner, name))
+
+    def _of_choices(
+        self, node: Node, scope: Scope, depth: int, values: Sequence[Node | Scope]
+    ) -> list[Step]:
+        """The steps of a call of one of several callables, of which the file shows `values`."""
         choices = [self._choice(value, node, depth) for value in values]
         known = [choice for choice in choices if choice is not None]
         # Of two that leave nothing, the one of which more is known.
@@ -255,7 +264,7 @@ class Flow:
         if best or (values and all(self._host_callable(value) for value in values)):
             return best
         found = self.roles.of(node, scope)
-        if not found and _SAYS.search(name):
+        if not found and _SAYS.search(callee_text(node)):
             return []  # print_fn("starting"), log(...): what is passed in writes
         if not found and any(self._host_callable(value) for value in values):
             return []  # np.matmul and others that are not known: what it measures is on the host
@@ -313,7 +322,9 @@ class Flow:
 
     def passed(self, owner: Scope, name: str) -> list[Node | Scope]:
         """What the file passes as the callable parameter `name` of `owner`."""
-        values: list[Node | Scope] = list(self.scopes.argument_values(owner, name))
+        values: list[Node | Scope] = []
+        for value in self.scopes.argument_values(owner, name):
+            values += members.values(self.scopes, value, self.scopes.scope_of(value)) or [value]
         for scope in self.scopes.all:
             for decorator in scope.decorators:
                 text = squeeze(decorator.text).lstrip("@").partition("(")[0]
@@ -330,7 +341,7 @@ class Flow:
         if function is not None and not self._compiled(function):
             return list(self._at(self.steps(function, depth + 1), site, function))
         device = self.roles.devices.of(value, scope)
-        if device == "device" or function is not None:
+        if device == "device" or function is not None or self.roles.is_operator(value):
             return [Step(site, site, frozenset({r.WORK}), site.end)]
         if value.kind == "name":
             key = squeeze(value.text)

@@ -18,6 +18,7 @@ from perf_timing.lint.scopes import callee_text, last_segment
 # Methods that give the device work, whatever object has them.
 _QUEUES = re.compile(
     r"(forward|backward|step|apply|run|launch|replay|execute|__call__|fwd|bwd|copy_?|compute|call)$"
+    r"|execute_async(_v\d)?$|enqueue(_?v\d)?$|launch_tiled$|capture_launch$"
     r"|\w*(_forward|_backward|_fwd|_bwd|kernel|attention|attn|gemm|matmul|_func|_fn|_op)$"
 )
 # Whole pipelines, which read what they make: what they return is text, images or numbers.

@@ -11,6 +11,7 @@ PYTHON_MEASURING = {
         *("time.time", "time()", "process_time", "thread_time", "elapsed_time", "timeit"),
         *("time_ns", "default_timer", "_ipython_time", "%time", "enable_timing"),
         *("from time import", "_time_total", "datetime.now", "datetime.utcnow"),
+        *("time_till", "time_since", "Wtime", "clock_gettime", "time.clock", "_get_time"),
     ),
     "Timer(": ("Timer(",),
     "perf_counter": ("perf_counter",),

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ParamSpec, TypeVar, cast
 
-from perf_timing.lint import expected_failures, readings
+from perf_timing.lint import expected_failures, readings, scoped_objects
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.facts import Node
@@ -332,12 +332,22 @@ class Regions:
         found = []
         for target, value in self.scopes.assignments(key):
             setter = self.scopes.scope_of(target)
-            if setter is scope or setter.class_name != scope.class_name:
+            if setter is scope or not self._is_member(target, setter, scope):
                 continue
             declares = any(n.kind == "global" and key in n.text for n in setter.nodes)
             if self.scopes.language == "cuda" or declares:
                 found.append((target, value))
         return found
+
+    @staticmethod
+    def _is_member(target: Node, setter: Scope, scope: Scope) -> bool:
+        """Whether a value is given in a function of a class, or in the class itself."""
+        owner = scope.owner
+        if setter.class_name != scope.class_name:
+            return owner is not None and owner.start < target.start < owner.end
+        return (
+            owner is None or setter.node.kind != "module" or owner.start < target.start < owner.end
+        )
 
     @cached_property
     def _fillers(self) -> dict[str, list[Node]]:
@@ -694,6 +704,11 @@ class Regions:
         tail = [
             s for s in self.flow.steps(last) if s.position <= end.end and r.CLOCK not in s.roles
         ]
+        if scoped_objects.is_destructor(last) and self._is_member(start, first, last):
+            for node, block, scope in scoped_objects.of_class(self.scopes, last.class_name):
+                span = (node.end, block.end)
+                yield self._used(delta, start, end, scope, span, last, tail)
+            return
         if first.class_name and first.class_name == last.class_name:
             if last.name == "__exit__":
                 for with_node, _item, scope in self._with_sites(first.class_name):
@@ -850,9 +865,7 @@ class Regions:
     def _google(self, node: Node, scope: Scope) -> Iterator[Region]:
         body = loop_body(node)
         header = node.tree.text[node.start : body.start] if body else ""
-        if body is None or not re.search(
-            r":\s*\*?\s*state\s*\)|state\w*(\.|->)KeepRunning", header
-        ):
+        if body is None or not words.is_google_loop(header, node.tree.text):
             return
         if re.search(r"SetIterationTime|UseManualTime", node.tree.text):
             return
@@ -1061,7 +1074,7 @@ class Regions:
         if short == "time_since":  # PyCUDA: end.time_since(start)
             receiver = _Receiver.of(call.children[0])
             return (given[0], receiver) if receiver is not None and given else None
-        if short == "get_elapsed_time":
+        if short in ("get_elapsed_time", "event_elapsed_time"):  # of CuPy and Numba
             return (given[0], given[1]) if len(given) >= 2 else None
         function = call.children[0]
         receiver = function.children[0] if function.kind == "attribute" else _Receiver.of(function)

@@ -82,6 +82,7 @@ def with_timing(call: Node) -> tuple[Fix, ...]:
     for name, wrong, right in (
         ("enable_timing", "False", "True"),
         ("disable_timing", "True", "False"),
+        ("timing", "False", "True"),  # of Numba
     ):
         given = keyword(call, name)
         if given is not None:

@@ -119,6 +119,17 @@ _DECIDES_ALL = re.compile(
     r"torch\.(isnan|isinf|isfinite)\(.*\)\.(any|all)$"
     r"|[\w.]*(loss|norm)\w*\.(isnan|isinf|isfinite)(\(\)\.(any|all))?$"
 )
+# What reads the time between two events, by its last name: of torch, CuPy, PyCUDA and Numba.
+_ELAPSED_TIMES = frozenset(
+    {"elapsed_time", "get_elapsed_time", "time_till", "time_since", "event_elapsed_time"}
+)
+# A function of a library that gives the device work, as it is handed to a benchmark.
+_OPERATOR = re.compile(
+    r"torch\.((nn\.functional|linalg|fft|special|sparse|ops(\.\w+)+)\.)?"
+    r"(?!(is|set|get|use|manual|no|enable|compile|load|save|device|jit|typename|from)_?)[a-z]\w*"
+    r"|cupy\.((linalg|fft|random)\.)?[a-z]\w*"
+    r"|jax\.(numpy|lax|nn)(\.\w+)?\.[a-z]\w*"
+)
 # Writers of TensorBoard, which copy a tensor to the host when they are given it.
 _SUMMARIES = frozenset({"add_scalar", "add_scalars", "add_histogram", "add_image", "add_images"})
 
@@ -230,14 +241,16 @@ class Roles:
         self.python = scopes.language == "python"
         self.libraries = set(
             re.findall(
-                r"\b(torch|cupy|jax|mlx|numba|triton|tensorflow|cutlass|flax)\b", scopes.tree.code
+                r"\b(torch|cupy|jax|mlx|numba|triton|tensorflow|cutlass|flax|paddle)\b",
+                scopes.tree.code,
             )
         )
         # When the calls of these return is not known here.
-        self.foreign = self.python and not self.libraries - {"tensorflow"} and bool(
-            re.search(r"^\s*(import|from)\s+(tensorflow|keras|mxnet|paddle|tinygrad)\b",
-                      scopes.tree.code, re.MULTILINE)
-        )  # fmt: skip
+        self.foreign = (
+            self.python
+            and not self.libraries - {"tensorflow"}
+            and words.is_foreign(scopes.tree.code)
+        )
         # PyTorch/XLA only notes what is to be done; nothing is queued where a call returns.
         self.foreign |= self.python and bool(
             re.search(r"^\s*(import|from)\s+torch_xla\b", scopes.tree.code, re.MULTILINE)
@@ -247,12 +260,6 @@ class Roles:
         if self.evidence and self.python and self.libraries == {"torch"}:
             self.evidence = not stays_on_host(self.whole)
         self._known: dict[int, frozenset[str]] = {}
-        self._macros: dict[str, str] = {}
-        if not self.python:
-            for node in scopes.tree.of_kind("macro"):
-                head = re.match(r"#\s*define\s+(\w+)", node.text)
-                if head:
-                    self._macros[head[1]] = node.text[head.end() :]
 
     def of(self, node: Node, scope: Scope) -> frozenset[str]:
         """The roles of a node."""
@@ -537,7 +544,7 @@ class Roles:
         )
 
     def _events(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
-        if short in ("elapsed_time", "get_elapsed_time", "time_till", "time_since"):
+        if short in _ELAPSED_TIMES:
             return {ELAPSED}
         if short == "record" and "." in callee:
             return {RECORD}
@@ -612,7 +619,9 @@ class Roles:
             if short == "clone" and where == DEVICE:
                 return {ALLOC, WORK}
             return {ALLOC} if not full.startswith(("numpy.", "copy.")) else set()
-        if words.FACTORY.match(short) and full.startswith(("torch.", "cupy.", "jax.", "mlx.")):
+        if words.FACTORY.match(short) and full.startswith(
+            ("torch.", "cupy.", "jax.", "mlx.", "paddle.")
+        ):
             if self.devices.of(node, scope) == HOST:
                 return {ALLOC, HOST}
             return {ALLOC}
@@ -675,6 +684,8 @@ class Roles:
             # GradScaler.step() reads whether a gradient is infinite, and then lets the step go.
             reads = {BLOCKING} if re.search(r"scaler\d*\.step$", callee) else set()
             return {WORK} | reads if self.evidence else set()
+        if short in words.KERAS_BLOCKING and "." in callee and "tensorflow" in self.libraries:
+            return {BLOCKING} if self.evidence else set()
         if (short in words.BLOCKING_NAMES and "." in callee) or full.endswith("session.run"):
             return {BLOCKING} if self.evidence else set()
         if short == "forward" and "." in callee and self._is_executorch:
@@ -859,6 +870,8 @@ class Roles:
                 return set()
         if DEVICE in operands or receiver == DEVICE:
             return {WORK}
+        if words.EAGER.fullmatch(full):
+            return {WORK, LIKELY} if self.evidence else set()
         if full.startswith("torch.") and "(" not in full:  # not torch.tensor([4]).to(dtype)
             where = self.devices.join(operands) if operands else UNKNOWN
             return {WORK, LIKELY} if where == UNKNOWN and self.evidence else set()
@@ -1008,6 +1021,12 @@ class Roles:
             for c in function.children[1:]
         )
 
+    def is_operator(self, value: Node) -> bool:
+        """Whether a value is a function of a library that works on the device's arrays."""
+        if not (self.python and self.evidence and value.kind == "name"):
+            return False
+        return _OPERATOR.fullmatch(self.scopes.resolve(value.text)) is not None
+
     def _is_ufunc(self, callee: str) -> bool:
         """Whether a function of the file is one of arrays that Numba makes for the device."""
         return "numba" in self.libraries and any(
@@ -1089,7 +1108,7 @@ class Roles:
         if short in ("executeV2", "execute") and "." not in callee:
             return {BLOCKING}
         if short == "forward" and re.search(r"\.|->", callee) and "torch" in self.scopes.tree.text:
-            return {WORK, LIKELY}
+            return {WORK} if self._is_moved(callee) else {WORK, LIKELY}
         if short == "elapsed_time":
             return {ELAPSED}
         if short == "record" and re.search(r"\.|->", callee):
@@ -1098,8 +1117,8 @@ class Roles:
             return {IO}
         if words.CPP_HOST_MEMORY.match(callee):
             return self._host_memory(node)
-        if short in self._macros:
-            return self._macro(self._macros[short])
+        if short in self.scopes.macros:
+            return self._macro(self.scopes.macros[short])
         if short == "sleep_for" or short in ("usleep", "sleep"):
             return {SLEEP}
         if words.WAIT_NAME.search(short) and not words.NO_WAIT_NAME.search(short):
@@ -1117,6 +1136,12 @@ class Roles:
         if short == "get_time_ms" and base_name(callee) in self._queues:
             return {WAIT}  # an executor of MatX, which waits for its own events
         return set() if words.CPP_HOUSEKEEPING.match(short) else self._foreign(node, callee)
+
+    def _is_moved(self, callee: str) -> bool:
+        """Whether the file moves the module of libtorch whose method is called to a device."""
+        moved = rf"\b{re.escape(base_name(callee))}\s*(?:\.|->)\s*to\(\s*([^;]*)"
+        told = (found[1] for found in re.finditer(moved, self.scopes.tree.text))
+        return any(re.search(r"CUDA|[dD]evice", text) and "kCPU" not in text for text in told)
 
     def _library(self, node: Node, callee: str, short: str) -> set[str] | None:
         """What a call of a library of CUDA or HIP does; None for what is none of them."""

@@ -250,6 +250,16 @@ class Scopes:
         return found
 
     @cached_property
+    def macros(self) -> dict[str, str]:
+        """What a macro of C++ stands for, by its name."""
+        found = {}
+        for node in self.tree.of_kind("macro") if self.language == "cuda" else ():
+            head = re.match(r"#\s*define\s+(\w+)", node.text)
+            if head:
+                found[head[1]] = node.text[head.end() :]
+        return found
+
+    @cached_property
     def classes(self) -> dict[str, list[Scope]]:
         """Methods by the name of their class."""
         found: dict[str, list[Scope]] = defaultdict(list)
@@ -308,7 +318,10 @@ class Scopes:
     def _assigned(self) -> dict[str, list[tuple[Node, Node]]]:
         """For each key, the (target, value) pairs of all assignments in the file, in order."""
         found: dict[str, list[tuple[Node, Node]]] = defaultdict(list)
-        for node in self.tree.of_kind("assign", "named", "item"):
+        kinds = ("assign", "named", "item")
+        for node in self.tree.of_kind(
+            *kinds, *(("init", "decl") if self.language == "cuda" else ())
+        ):
             for target, value in _pairs(node):
                 found[target_key(target)].append((target, value))
         return found
@@ -336,6 +349,19 @@ class Scopes:
                 return own
         # A key or an attribute of some object: any function may have set it.
         return pairs if "." in key or "[" in key else []
+
+    def stored_in(self, key: str) -> list[Node]:
+        """The values that are stored under keys of a dictionary: cases["mm"] = run."""
+        return [value for _, value in self._stored.get(key, ())]
+
+    @cached_property
+    def _stored(self) -> dict[str, list[tuple[Node, Node]]]:
+        found: dict[str, list[tuple[Node, Node]]] = defaultdict(list)
+        for node in self.tree.of_kind("assign"):
+            target = node.children[0] if len(node.children) > 1 else None
+            if target is not None and target.kind == "subscript" and target.children:
+                found[squeeze(target.children[0].text)].append((target, node.children[-1]))
+        return found
 
     def definition(self, node: Node, key: str, scope: Scope) -> Node | None:
         """The value that `key` most likely has at `node`: the last assignment before it."""
@@ -548,15 +574,25 @@ class Scopes:
 
     def call_sites(self, scope: Scope) -> list[Node]:
         """Calls in this file that run the function `scope`."""
-        if not scope.name:
+        called = scope.short_name or self._lambda_name(scope)
+        if not called:
             return []
-        names = [scope.short_name, *self.function_aliases.get(scope.short_name, [])]
+        names = [called, *self.function_aliases.get(called, [])]
         return [
             call
             for name in names
             for call in self.calls_by_name.get(name, [])
             if call.kind == "call" and self.called_function(call, self.scope_of(call)) is scope
         ]
+
+    @staticmethod
+    def _lambda_name(scope: Scope) -> str:
+        """The variable that a lambda is given to: auto time_it = [&](auto f) {...}; or ""."""
+        parent = scope.node.parent
+        if scope.node.kind != "lambda" or parent is None or parent.kind != "assign":
+            return ""
+        target = parent.children[0]
+        return target.text if target.kind == "name" and parent.children[-1] is scope.node else ""
 
     @cached_property
     def function_aliases(self) -> dict[str, list[str]]:
@@ -649,8 +685,23 @@ def _pairs(node: Node) -> Iterator[tuple[Node, Node]]:
         yield from _unpack(target, value)
         if value.kind == "assign":  # a = b = value
             yield from _unpack(target, value.children[-1])
+    elif node.kind in ("init", "decl"):
+        yield from _of_member(node)
     elif node.kind == "item" and len(node.children) == 2:
         yield from _unpack(node.children[1], node.children[0])
+
+
+def _of_member(node: Node) -> Iterator[tuple[Node, Node]]:
+    """What a member of a class of C++ begins as: `: t0_(now())`, `point t0_ = now();`."""
+    children = node.children
+    if node.kind == "init" and len(children) == 2:
+        given = children[1].children
+        if len(given) == 1:
+            yield children[0], given[0]
+    in_class = node.kind == "decl" and node.parent is not None and node.parent.kind == "class"
+    kinds = [child.kind for child in children[-2:]]
+    if in_class and kinds == ["name", "call"]:
+        yield children[-2], children[-1]
 
 
 def _unpack(target: Node, value: Node) -> Iterator[tuple[Node, Node]]:

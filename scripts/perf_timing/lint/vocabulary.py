@@ -14,13 +14,14 @@ import re
 _DEVICE_WORDS = (
     "torch cuda cupy numba triton cutlass tensorrt xpu accelerat mlx onnxruntime habana gpu cublas "
     "cudnn cufft cusparse cusolver curand cutensor nccl rccl rocblas miopen thrust device nvtx <<< "
-    "tilelang register_forward"
+    "tilelang register_forward vllm sglang lmdeploy cudf cuml cugraph"
 ).split()
 _DEVICE_PATTERNS = tuple(
     (word, re.compile(pattern))
     for word, pattern in (
         # Not the ends of "relationship", "execute", "ajax" and "timestamps".
         *((word, rf"{word}(?<![a-z]{word})") for word in ("jax", "cute", "hip")),
+        ("warp", r"(import|from)\s+warp\b"),
         ("mps", r"mps(?<![a-z]mps)(?![a-z])"),
         (".on_", r"\.on_\w+_end"),
     )
@@ -313,6 +314,9 @@ DEVICE_EVIDENCE_IN_CODE = {
         # Not executorch.backends.mlx, which is a package of another library.
         r"(?<![\w.])(cupyx?|jax|triton|mlx|cutlass|tilelang|deepspeed|flash_attn\w*|warp|flashinfer"
         r"|accelerate|transformer_engine|xformers|pycuda|cudf|cuml)\b"
+        # An engine for language models, which runs on a device.
+        r"|from vllm import[^\n]*\bLLM\b|\bvllm\.LLM\(|from sglang import|\bsgl\.Engine\("
+        r"|from lmdeploy import|from tensorrt_llm import"
     ),
     "cuda": re.compile(
         r"\b(hip|cu)[A-Z]\w+\s*\(|(?i:cuda|\bhip_|cublas|cudnn|nvtx|tensorrt|\btorch(::|/)|thrust)"
@@ -464,6 +468,51 @@ CPP_THRUST_VALUE = re.compile(
     r"::(reduce|transform_reduce|inner_product|count(_if)?|find(_if(_not)?)?|\w+_element|equal"
     r"|mismatch|(all|any|none)_of|is_\w+|copy_if|remove\w*|unique\w*|partition\w*"
     r"|stable_partition\w*|set_\w+|reduce_by_key|lower_bound|upper_bound|binary_search)$"
+)
+_GOOGLE_LOOP = re.compile(r":\s*\*?\s*\w*[sS]tate\s*\)|\w*[sS]tate\w*(\.|->)KeepRunning")
+_OF_A_STATE = re.compile(r":\s*\*?\s*(\w+)\s*\)\s*$|\b(\w+)(?:\.|->)KeepRunning")
+
+
+def is_google_loop(header: str, text: str) -> bool:
+    """Whether the header of a loop is that of a measured loop of Google Benchmark, in that text."""
+    if _GOOGLE_LOOP.search(header):
+        return True
+    found = _OF_A_STATE.search(header) if "benchmark::State" in text else None
+    name = (found[1] or found[2]) if found else ""
+    return bool(name) and re.search(rf"\bbenchmark::State\s*[&*]\s*{name}\b", text) is not None
+
+
+# Frameworks whose calls return at times that are not known here, and the graphs of TensorFlow 1.
+_FOREIGN = re.compile(r"^\s*(import|from)\s+(keras|mxnet|tinygrad)\b", re.MULTILINE)
+_TENSORFLOW = re.compile(r"^\s*(import|from)\s+tensorflow\b", re.MULTILINE)
+_GRAPH_MODE = re.compile(
+    r"Session\(|placeholder\(|disable_(eager|v2)|compat\.v1\b|contrib\b|tf\.app\b|\.estimator\b"
+)
+
+
+def is_foreign(code: str) -> bool:
+    """Whether it is not known of a Python file when what it calls returns.
+
+    TensorFlow 2 runs eagerly, and like PyTorch returns while the device still computes (see
+    tf.test.experimental.sync_devices).
+    """
+    if _TENSORFLOW.search(code):
+        return _GRAPH_MODE.search(code) is not None
+    return _FOREIGN.search(code) is not None
+
+
+# Functions of TensorFlow and Paddle that give the device work, by their full names.
+EAGER = re.compile(
+    r"tensorflow\.((math|linalg|nn|signal)\.[a-z]\w*|matmul|einsum|tensordot|reduce_\w+|add|multiply"
+    r"|subtract|divide|square|sqrt|exp|tanh|sigmoid|cumsum|sort|argsort)"
+    r"|paddle\.(nn\.functional\.|linalg\.|fft\.|incubate\.nn\.functional\.)[a-z]\w*"
+    r"|paddle\.(matmul|mm|bmm|add|multiply|subtract|divide|einsum|dot|sum|mean|max|min|exp|tanh|sqrt"
+    r"|square|abs|sin|cos|concat|stack|split|gather|scatter|transpose|topk|sort|argsort|cumsum|where"
+    r"|clip|pow|rsqrt|tril|triu|nonzero|logsumexp|cast|assign)"
+)
+# Methods of a model of Keras that return numbers of the host.
+KERAS_BLOCKING = frozenset(
+    "predict fit evaluate predict_on_batch train_on_batch test_on_batch".split()
 )
 # What a file speaks of whose kernels are compiled when they are first called.
 JITS = re.compile(

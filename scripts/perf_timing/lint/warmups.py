@@ -44,13 +44,9 @@ def in_google_benchmark(source: SourceFile, region: Region) -> bool:
 
     It looks for the number of iterations with runs of few, and reports the last run only.
     """
-    heads = [loop.text[:120] for loop in region.sample_loops]
-    return source.language == "cuda" and any(_BENCHMARK_LOOP.match(head) for head in heads)
-
-
-_BENCHMARK_LOOP = re.compile(
-    r"for\s*\(\s*auto\s*&*\s*\w+\s*:\s*\w*state\s*\)|while\s*\(\s*\w*state\.Keep"
-)
+    heads = [loop_header(loop).rstrip() for loop in region.sample_loops]
+    text = source.tree.text
+    return source.language == "cuda" and any(words.is_google_loop(head, text) for head in heads)
 
 
 @remembered

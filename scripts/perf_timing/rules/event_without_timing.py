@@ -174,7 +174,8 @@ def _python(source: SourceFile) -> Iterator[tuple[Node, str]]:
     for call in source.scopes.calls:
         full = source.scopes.resolve(callee_text(call))
         short = last_segment(full)
-        if short == "Event" and _is_untimed(full, call):
+        numba = full == "numba.cuda.event"
+        if (short == "Event" or numba) and _is_untimed(full, call):
             for name in _targets(source, call):
                 yield call, name
         elif short == "record" and "cuda.core" in source.tree.text and _is_untimed_record(call):
@@ -188,6 +189,9 @@ def _is_untimed(full: str, call: Node) -> bool:
         if timing is None and positional(call):
             timing = positional(call)[0]
         return timing is None or timing.text == "False"
+    if full == "numba.cuda.event":
+        timing = keyword(call, "timing") or next(iter(positional(call)), None)
+        return timing is not None and timing.text == "False"
     disabled = keyword(call, "disable_timing")
     if disabled is None and len(positional(call)) > 1 and full.startswith("cupy."):
         disabled = positional(call)[1]

@@ -76,6 +76,7 @@ from perf_timing.lint import (
     conditions,
     convergence,
     fates,
+    members,
     programs,
     purpose,
     reductions,
@@ -652,6 +653,8 @@ def _few_operators(region: Region) -> bool:
     """
     work = [s for s in region.steps if s.works or r.OPAQUE in s.roles]
     if any(s.helpers and loops_around(s.node) for s in work):
+        return False
+    if any(s.site.kind == "call" and members.is_listed(s.site.children[0]) for s in work):
         return False
     queued: list[Node] = []
     for step in work:
