@@ -54,6 +54,8 @@ _REMARKS = re.compile(
     r"|(?P<kept>\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')",
     re.DOTALL | re.MULTILINE,
 )
+# torch.cuda.FloatTensor(3, 4)
+_TYPED = re.compile(r"torch\.(cuda|xpu|npu|musa)\.[A-Z]\w*Tensor$")
 # Calls that make a record of settings.
 _SETTINGS = re.compile(r"(?i:config|options|settings|arguments)$|(?<![a-z])[Aa]rgs$|[Pp]arams$")
 # Classes whose objects, by their names, stand for what another process does.
@@ -334,8 +336,10 @@ class Devices:
             "get",
         ):
             return HOST
-        if self._makes_text(node, callee, short):
+        if self._makes_text(node, callee, short) or words.TOKENIZER.search(callee):
             return HOST
+        if _TYPED.match(full):
+            return UNKNOWN  # on the device, to be summed over ranks or read by functions unseen
         if self.host_rpc and (full.startswith(RPC) or short in ("to_here", "local_value")):
             return HOST
         if short == "to":

@@ -191,13 +191,23 @@ def _absorb(source: SourceFile, node: Node, found: Fate) -> str:
 
 @remembered
 def calibrates(source: SourceFile, region: Region) -> bool:
-    """Whether C++ code computes from a time how often it repeats what it measures afterwards."""
-    return source.language == "cuda" and any(
-        _TRIPS.search(name) and not _A_FIGURE.search(name) for name in fate(source, region).names
-    )
+    """Whether code computes from a time how often it repeats what it measures afterwards.
+
+    In Python, and does nothing else with it.
+    """
+    value = fate(source, region)
+    if source.language == "cuda":
+        return any(_TRIPS.search(name) and not _A_FIGURE.search(name) for name in value.names)
+    passed = [c for c in value.passed if last_segment(callee_text(c)) not in ("range", "trange")]
+    told = value.printed or value.returned or passed or value.lists or value.sums
+    trips = {name for name in value.names if _RUNS.search(name)}
+    return bool(trips) and not told
 
 
 _TRIPS = re.compile(r"(?<![a-z])(rep(eat|etition)?s?|iter(ation)?s?|trips?)(?![a-z])|Repeat|Iter")
+_RUNS = re.compile(
+    r"^(n|num|number_?of)?_?(rep(eat|etition)?s?|iter(ation)?s?|trips?|runs?|loops?|number)$"
+)
 _A_FIGURE = re.compile(r"per|rate|time|sec|avg|mean|_m?s$", re.IGNORECASE)
 
 

@@ -22,6 +22,7 @@ from perf_timing.lint.roles import Roles
 from perf_timing.lint.scopes import (
     Scope,
     Scopes,
+    argument,
     base_name,
     callee_text,
     last_segment,
@@ -133,12 +134,18 @@ class Flow:
                 yield from self._call(node, scope, depth)
             elif node.kind == "with":
                 yield from self._context(node, scope, depth)
-            elif node.kind == "interpolation" and self.roles.formats(node, scope):
+            elif self._reads_number(node, scope):
                 yield Step(node, node, frozenset({r.READ}), node.end)
             elif cpp and node.kind in ("assign", "declarator"):
                 roles = self.roles.of(node, scope)
                 if roles:
                     yield Step(node, node, roles, node.end)
+
+    def _reads_number(self, node: Node, scope: Scope) -> bool:
+        """Whether a place that is no call brings a number of the device to the host."""
+        if node.kind == "interpolation":
+            return self.roles.formats(node, scope)
+        return node.kind == "subscript" and _OLD_NUMBER.fullmatch(squeeze(node.text)) is not None
 
     def _call(self, node: Node, scope: Scope, depth: int) -> Iterator[Step]:
         if self.host_only(node, scope):
@@ -206,9 +213,9 @@ class Flow:
         if node.kind != "call" or self.scopes.language == "cuda":
             return False
         given = (k for c in node.children if c.kind == "args" for k in c.children)
-        for argument in given:
-            if argument.kind == "keyword" and _CALLBACK.match(argument.text):
-                function = self.scopes.callable_value(argument.children[-1], scope)
+        for each in given:
+            if each.kind == "keyword" and _CALLBACK.match(each.text):
+                function = self.scopes.callable_value(each.children[-1], scope)
                 if function is not None and self._looks(function, depth):
                     return True
         return False
@@ -226,9 +233,40 @@ class Flow:
 
     def _at(self, steps: Iterable[Step], site: Node, helper: Scope) -> Iterator[Step]:
         for step in steps:
+            if self._is_declined(step, site, helper):
+                continue
             # sum += value * count in a meter's update() is not what a window is about.
             if r.ARITHMETIC not in step.roles or not helper.class_name:
                 yield replace(step, site=site, position=site.end, helpers=(helper, *step.helpers))
+
+    def _is_declined(self, step: Step, site: Node, helper: Scope) -> bool:
+        """Whether a call says no to the branch of a function in which a step stands.
+
+        def run(x, sync=True): ...; if sync: torch.cuda.synchronize(), called as run(x, sync=False).
+        """
+        if site.kind != "call" or self.scopes.language == "cuda" or "**" in site.text:
+            return False
+        child = step.site
+        for parent in child.ancestors():
+            if parent is helper.node:
+                break
+            asked = _FLAG.fullmatch(parent.children[0].text) if parent.kind == "if" else None
+            if asked and asked[2] in helper.parameters and child.kind == "block":
+                said = self._said(asked[2], site, helper)
+                if said == ("True" if asked[1] else "False"):
+                    return True
+            child = parent
+        return False
+
+    def _said(self, parameter: str, site: Node, helper: Scope) -> str:
+        """The text of what a call gives a parameter, or of its default."""
+        if any(n.kind == "assign" and n.children[0].text == parameter for n in helper.nodes):
+            return ""
+        given = argument(site, helper.parameters.index(parameter), parameter)
+        if given is not None:
+            return given.text
+        default = re.search(r"=\s*(\w+)\s*$", helper.parameter_text(parameter))
+        return default[1] if default else ""
 
     def _compiled(self, function: Scope) -> bool:
         return any(
@@ -491,6 +529,9 @@ def _host_part(text: str) -> bool:
     return other is not None and "cpu" not in tight and "mps" not in tight
 
 
+# Before torch 0.5 the number in a tensor was read so: loss.data[0]
+_OLD_NUMBER = re.compile(r"[\w.]*(loss|err|cost|prec|acc)\w*\.data\[0\]", re.IGNORECASE)
+_FLAG = re.compile(r"(not\s+)?(\w+)")
 # What a condition denies: enabled and not torch.cuda.is_available()
 _DENIED = re.compile(r"\bnot\s+(?!in\b)[\w.]+(?:\([^()]*\))?")
 

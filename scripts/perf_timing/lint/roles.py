@@ -335,6 +335,8 @@ class Roles:
     def _waits(self, node: Node, callee: str, full: str, short: str, scope: Scope) -> set[str]:
         if full in words.PYTHON_WAITS or callee in words.PYTHON_WAITS:
             return {WAIT}
+        if full.startswith("asyncio."):
+            return set()  # it waits for what the host does
         if words.CPP_ANY_WAIT.search(short):
             return {WAIT}  # cudart.cudaStreamSynchronize(), handle.EventSynchronize()
         if short in ("sync", "synchronize") or (
@@ -696,6 +698,12 @@ class Roles:
             return {BLOCKING}
         if short in ("execute_async_v2", "execute_async_v3", "execute_async", "enqueue_v3"):
             return {WORK}
+        if words.TOKENIZER.search(callee):
+            return set()
+        if short == "copy_" and keyword(node, "non_blocking") is None:
+            given = positional(node)
+            if len(given) == 1 and self._is_loaded(given[0], scope):
+                return {COPY, READ, UPLOAD}
         if short == "copy_" and (ahead := keyword(node, "non_blocking")) is not None:
             # Who says that a copy blocks has one side of it on the host.
             return {WORK, COPY} if ahead.text != "False" else {BLOCKING, COPY}
@@ -941,6 +949,13 @@ class Roles:
             listed = positional(listed)[0]
         made = self.scopes.definition(listed, squeeze(listed.text), scope)
         return made is not None and callee_text(made).endswith("DataLoader")
+
+    def _is_loaded(self, value: Node, scope: Scope) -> bool:
+        """Whether a value is part of a batch that an iterator over a DataLoader gave: next(it)."""
+        if value.kind != "subscript" or "DataLoader(" not in self.whole:
+            return False
+        given = [v for _, v in self.scopes.assignments(base_name(value.text), scope)]
+        return bool(given) and all(v.kind == "call" and callee_text(v) == "next" for v in given)
 
     def _is_about_model(self, node: Node, head: str) -> bool:
         """Whether a method of a model is called, or a function whose first argument is one."""

@@ -77,8 +77,9 @@ class Scope:
         return tuple(split_top(re.sub(comment, "", params.text).strip("()")))
 
     def parameter_text(self, name: str) -> str:
-        """How a function of C++ declares the parameter `name`, or ""."""
-        return next((part for part in self._declared if parameter_name(part, True) == name), "")
+        """How a function declares the parameter `name`, or ""."""
+        cpp = self.node.tree.language == "cuda"
+        return next((part for part in self._declared if parameter_name(part, cpp) == name), "")
 
     @cached_property
     def is_kernel(self) -> bool:

@@ -215,6 +215,8 @@ HOST_VERB = re.compile(
     r"(^|[._])(load|save|build|create|parse|print|log|register|download|deserialize|serialize|open"
     r"|plan|read|write|summarize|describe|dump|connect|fetch)(_\w+)?$"
 )
+# What makes numbers of a text, on the host.
+TOKENIZER = re.compile(r"(^|[._])tokenizer$")
 # Objects whose decode() and encode() run on the device; those of tokenizers and codecs do not.
 CODEC_ON_DEVICE = re.compile(
     r"(^|[._])(\w*model\w*|\w*net|vae|\w*runner|pipe\w*|engine|self|llm)$", re.IGNORECASE

@@ -144,6 +144,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if not source.works(region) or _coarse(region) or programs.is_program(source, region):
         return False
+    if fates.calibrates(source, region):
+        return False
     if source.means_host_time(region) and not any(r.WAIT in s.roles for s in region.steps):
         return False
     return not source.flow.host_only(start, region.scope)
