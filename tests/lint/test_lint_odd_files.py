@@ -28,6 +28,7 @@ CHECKED = {
     "tabs": BAD.replace("torch.cuda", "if 1:\n\ttorch.cuda").replace("\n\nif", "\nif").encode(),
     "no newline at the end": BAD.rstrip("\n").encode(),
     "emoji before the place": BAD.replace("torch.cuda", "'\U0001f525'; torch.cuda").encode(),
+    "an argument of Python before 3.7": f"{BAD}def f(x):\n    x.cuda(async=True)\n".encode(),
     "form feed": BAD.replace("\n\n", "\n\f\n").encode(),
     "a line of 50,000 characters": f"{BAD}x = '{'a' * 50_000}'\n".encode(),
     "a place behind 50,000 characters": f"import torch\n\nx = '{'a' * 50_000}'; "
@@ -52,6 +53,7 @@ REFUSED = {
     "unknown coding": (b"# coding: klingon\n" + BAD.encode(), "'klingon', which Python does not"),
     "coding that is none": (b"# coding: rot13\n" + BAD.encode(), "which is no encoding of text"),
     "Python 2": (BAD.encode() + b"print 'done'\n", "Python cannot parse it"),
+    "a name of Python before 3.7": (BAD.encode() + b"async = 1\nasync(", "cannot parse it"),
     "unbalanced brackets": (BAD.encode() + b"f((1\n", "Python cannot parse it"),
     "500-deep brackets": (BAD.encode() + b"x = " + b"(" * 500 + b")" * 500, "cannot parse it"),
     "500-deep blocks": (

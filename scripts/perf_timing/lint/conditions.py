@@ -24,7 +24,7 @@ def rare(node: Node, outside: Node, passing: Callable[[Node], bool] = lambda bra
                 continue  # it holds wherever there is a device
             if re.search(
                 r"%|verbose|debug|\bprofil|==|>=?|<=?|\blast\b|\bfirst\b|is None"
-                r"|is not None|rank|master"
+                r"|is not None|\bnot in\b|rank|master"
                 r"|main_process|is_log|should|(^|[_.\s])every_",
                 text,
             ) or (text.isidentifier() and every_nth(text, parent)):
@@ -53,6 +53,25 @@ def _at_first(condition: str, loop: Node) -> bool:
 
 
 _NOTHING = re.compile(r"False|None|false|nullptr|NULL|0|\[\]|\(\)|\{\}|\"\"|''|(list|dict|set)\(\)")
+
+
+def settled(branch: Node, loop: Node) -> bool:
+    """Whether the iterations of a loop all take the same way at a branch of an `if`.
+
+    What is asked for has no part in the loop: its names are given nothing there.
+    """
+    whole = branch if branch.kind == "if" else branch.parent
+    if whole is None or whole.kind != "if":
+        return False
+    asked = [part.children[0] for part in (whole, *whole.children) if part.kind in ("if", "elif")]
+    names = {n.text.partition(".")[0] for c in asked for n in c.walk() if n.kind == "name"}
+    if not names or any(n.kind == "call" for c in asked for n in c.walk()):
+        return False
+    given = (n.children[0] for n in loop.walk() if n.kind in _GIVES and n.children)
+    return not any(leaf.text.partition(".")[0] in names for n in given for leaf in n.walk())
+
+
+_GIVES = ("assign", "augassign", "for", "named", "item")
 
 
 def every_nth(name: str, branch: Node) -> bool:

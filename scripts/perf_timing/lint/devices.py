@@ -405,10 +405,19 @@ class Devices:
         if receiver == HOST and short in words.HOST_METHODS | {"astype"}:
             return HOST  # x.numpy().reshape(a, b), whatever a is
         if full.startswith("torch.nn.") and re.match(r"[A-Z]", last_segment(full)):
-            return self.default
+            return DEVICE if self._spreads(node, full) else self.default
         if operands == [HOST] and full.startswith("torch."):
             return HOST
         return UNKNOWN
+
+    @staticmethod
+    def _spreads(node: Node, full: str) -> bool:
+        """Whether a model is wrapped that is on devices: DataParallel, and its like with ids."""
+        if not full.endswith("DataParallel"):
+            return False
+        return keyword(node, "device_ids") is not None or not full.endswith(
+            "DistributedDataParallel"
+        )
 
     def _returned(self, function: Scope, depth: int) -> str:
         """Where the values that a function of the file returns live."""

@@ -176,8 +176,7 @@ _BEFORE = re.compile(r"[\w.]*\Z")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _DEFINED = (re.compile(r"def[ \t]+(\w+)"), re.compile(r"class[ \t]+(\w+)"))
 _LINE_BEFORE = re.compile(r"[ \t]*(?:async[ \t]+)?\Z")
-_MADE = re.compile(r"=[ \t]*(?:\w+\.)*(\w+)\(")
-_MADE_NAME = re.compile(r"(\w+)[ \t]*\Z")
+_MADE = re.compile(r"^[ \t]*(\w+)[ \t]*=(?!=)[ \t]*(?:\([ \t]*\n)?([^\n]+)", re.MULTILINE)
 
 
 def _benchmarks(text: str, language: str) -> bool:
@@ -205,12 +204,10 @@ def _defined(text: str) -> Iterator[str]:
 
 
 def _made(functions: set[str], text: str) -> Iterator[str]:
-    """Names that are assigned what one of the functions returns."""
+    """Names that are assigned one of the functions, what it returns, or a function of no name."""
     for found in _MADE.finditer(text):
-        if found[1] in functions:
-            name = _MADE_NAME.search(text, max(0, found.start() - 200), found.start())
-            if name:
-                yield name[1]
+        if "lambda" in found[2] or functions & set(_NAME.findall(found[2])):
+            yield found[1]
 
 
 def helper_calls(text: str) -> Iterator[int]:

@@ -7,7 +7,7 @@ copies in and out, or a stage that is nothing but a copy, beside a figure of the
 
 import re
 
-from perf_timing.lint import fates, repetitions, workload
+from perf_timing.lint import fates, purpose, repetitions, workload
 from perf_timing.lint import roles as r
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
@@ -68,7 +68,19 @@ def is_program(source: SourceFile, region: Region) -> bool:
     if region.kind == "event" and _MEASURES.match(region.scope.short_name):
         return False
     direct = any(s.works and not s.helpers and r.LIKELY not in s.roles for s in region.steps)
+    direct |= _repeats_given(source, region)
     return not direct and not region.sample_loops and bool(_RUN_TIME.search(source.intent(region)))
+
+
+def _repeats_given(source: SourceFile, region: Region) -> bool:
+    """Whether a function that measures runs, again and again, what it is given to measure."""
+    return purpose.is_named_so(source, region.end) and any(
+        (r.OPAQUE in s.roles or callee_text(s.node) in region.scope.parameters)
+        and not s.helpers
+        and region.inner_loops(s.site)
+        for s in region.steps
+        if s.node.kind == "call"
+    )
 
 
 def shown_in_hours(source: SourceFile, region: Region) -> bool:

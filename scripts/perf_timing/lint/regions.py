@@ -30,6 +30,7 @@ from perf_timing.lint.scopes import (
     base_name,
     callee_text,
     common_loop,
+    keyword,
     last_segment,
     loop_body,
     loops_around,
@@ -177,6 +178,8 @@ class Pair:
 
 # What a function is called that takes the difference of two times.
 _SUBTRACTS = re.compile(r"sub(?!mit|mul|st)|diff|elapsed|interval|duration|delta", re.IGNORECASE)
+# What helpers call the function that they time.
+_TIMED_AS = ("fn", "func", "function", "f", "kernel", "stmt")
 _HARNESS_LIKE = re.compile(r"bench|autorange|profile|measure|time|repeat|report|cupti")
 
 
@@ -882,14 +885,18 @@ class Regions:
                     and _HARNESS_LIKE.search(callee_text(node))
                     and self._is_harness(node, scope)
                 ):
-                    for value in positional(node)[:3]:
-                        function = self.scopes.callable_value(value, scope)
-                        if function is not None and not _yields(function):
-                            span = ((function.node.start - 1, function.node.end),)
-                            region = Region("harness", function, node, node, node, node, span)
-                            region.steps = self._steps(region)
-                            found.append(region)
+                    for function in self._timed_functions(node, scope):
+                        span = ((function.node.start - 1, function.node.end),)
+                        region = Region("harness", function, node, node, node, node, span)
+                        region.steps = self._steps(region)
+                        found.append(region)
         return found
+
+    def _timed_functions(self, call: Node, scope: Scope) -> list[Scope]:
+        """The functions of the file that a helper may be given to time."""
+        given = [*positional(call)[:3], *filter(None, (keyword(call, n) for n in _TIMED_AS))]
+        found = [f for value in given for f in self.scopes.callable_values(value, scope)]
+        return [function for function in found if not _yields(function)]
 
     def _is_harness(self, node: Node, scope: Scope) -> bool:
         if r.HARNESS in self.roles.of(node, scope):

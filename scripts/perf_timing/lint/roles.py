@@ -64,6 +64,8 @@ _RUNTIME = (
 )  # fmt: skip
 
 
+# An operator that a library has registered, whatever its name: torch.ops.library.Operator.
+_REGISTERED = re.compile(r"torch\.ops\.\w+\.\w")
 # All members are on one device, so one that is on the host speaks for all.
 _JOINS = frozenset({"torch.cat", "torch.concat", "torch.stack", "torch.hstack", "torch.vstack"})
 # What makes a function of a function, or says something about devices.
@@ -91,6 +93,7 @@ _A_MODEL = re.compile(
     r"^(\w+\.)*(\w*model(_(?!in|out|arg|kw|data|loss|pred|batch|feat|tensor|state)\w+)?|net|network|module|unet|vae|\w*transformer|\w*(en|de)coder"
     r"|backbone|pipe(line)?)$"
 )
+_A_LOADER = re.compile(r"loader(_\w+)?$", re.IGNORECASE)
 _RUNS_MODEL = re.compile(
     r"run|forward|fwd|bwd|infer|generat|predict|train|step|bench|warm|test|eval|sampl|call|exec"
     r"|decode|encode|time|timing|profile|measure|fit|process|work|loop|iter|serve|do_|loss|apply"
@@ -559,6 +562,7 @@ class Roles:
         is_io = callee in words.IO_CALLS or full in words.IO_FUNCTIONS
         if not is_io and short in words.IO_METHODS and head:
             is_io = bool(words.IO_OBJECTS.search(head))
+        is_io |= short in ("next", "progress_bar") and self._draws_bar(node, callee, scope)
         if not is_io:
             return set()
         roles = {IO}
@@ -570,6 +574,17 @@ class Roles:
         ):
             roles.add(READ)  # print(output[0][:, 0, :]): only an array is sliced so
         return roles
+
+    def _draws_bar(self, node: Node, callee: str, scope: Scope) -> bool:
+        """Whether a call draws a progress bar, and not only where some time has gone by.
+
+        bar.next() of the package progress, and progress_bar(batch, len(loader), text).
+        """
+        if callee.endswith("progress_bar"):
+            return len(positional(node)) > 1 and "." not in callee
+        made = self.scopes.definition(node, callee.rpartition(".")[0], scope)
+        name = last_segment(callee_text(made)) if made and made.kind == "call" else ""
+        return bool(re.match(r"[A-Z]\w*Bar$|Bar$", name))
 
     def formats(self, interpolation: Node, scope: Scope) -> bool:
         """Whether a tensor of the device becomes text, before a clock later in the text is read.
@@ -820,7 +835,12 @@ class Roles:
             )
         ):
             return {WORK}
-        if re.match(r"[A-Z]", short) and (not short.isupper() or short in self.scopes.imports):
+        operator = _REGISTERED.match(full) is not None
+        if (
+            re.match(r"[A-Z]", short)
+            and not operator
+            and (not short.isupper() or short in self.scopes.imports)
+        ):
             return set()  # a class
         if re.match(r"(enable|disable)_", short):
             return set()  # pipe.enable_model_cpu_offload()
@@ -874,6 +894,8 @@ class Roles:
         if DEVICE in operands and receiver != DEVICE:
             if _EVALUATES.match(short) and self._has_model(node):
                 return {READ}  # metrics or texts come back
+            if receiver == UNKNOWN and self._is_pass(node):
+                return {READ}  # of test(model, loader), too
             if self._only_model(node, scope, short):
                 return set()
         if DEVICE in operands or receiver == DEVICE:
@@ -967,6 +989,11 @@ class Roles:
         """Whether an argument is a model, by its name."""
         given = [*positional(node), *(k.children[-1] for k in self._keywords(node) if k.children)]
         return any(_A_MODEL.search(squeeze(a.text)) for a in given)
+
+    def _is_pass(self, node: Node) -> bool:
+        """Whether a function of another file is given a model and a loader of data for it."""
+        loaders = (a for a in positional(node) if _A_LOADER.search(squeeze(a.text)))
+        return next(loaders, None) is not None and self._has_model(node)
 
     def _only_model(self, node: Node, scope: Scope, short: str) -> bool:
         """Whether all that a function gets of the device is a model that it does not run.

@@ -490,9 +490,7 @@ class Scopes:
                             return method
                 return None
             arguments = positional(value)
-            if arguments and re.search(
-                r"(partial|jit|compile|no_grad|inference_mode|vmap|wraps?)$", class_name
-            ):
+            if arguments and _WRAPS.search(class_name):
                 return self.callable_value(arguments[0], scope)
             # Module().cuda().eval(): the object in front of the chain.
             inner = value.children[0]
@@ -500,11 +498,24 @@ class Scopes:
                 return self.callable_value(inner.children[0], scope)
         return None
 
+    def callable_values(self, value: Node, scope: Scope) -> list[Scope]:
+        """The functions that a value may be: of fast if quick else exact, both."""
+        key = squeeze(value.text) if value.kind == "name" else ""
+        made = self.definition(value, key, scope) if key and key not in self.functions else value
+        if made is None or made.kind != "cond" or made.start > value.start:
+            found = [self.callable_value(value, scope)]
+        else:
+            found = [self.callable_value(choice, scope) for choice in made.children]
+        return list({id(function): function for function in found if function is not None}.values())
+
     def _returned_closure(self, value: Node, key: str, scope: Scope) -> Scope | None:
         """The function that make() returns after `run = make(x)`, or that of `run = [&] {...}`."""
         made = self.definition(value, key, scope)
         if made is not None and made.kind == "lambda":
             return self.by_node.get(id(made))
+        if made is not None and _WRAPS.search(callee_text(made) if made.kind == "call" else ""):
+            given = positional(made)[:1] if made.end <= value.start else []
+            return self.callable_value(given[0], scope) if given else None
         maker = (
             self.called_function(made, scope) if made is not None and made.kind == "call" else None
         )
@@ -618,6 +629,8 @@ class Scopes:
         return values
 
 
+# What makes a function of a function that does the same.
+_WRAPS = re.compile(r"(partial|jit|compile|no_grad|inference_mode|vmap|wraps?)$")
 # What an object is made of: std::make_unique<Job>(n), new Job[4].
 _MADE_OF = re.compile(r"(?:(?:\w+::)*make_(?:unique|shared)\s*<|new\b)\s*(?:\w+::)*(\w+)")
 # struct Job final : public Base, with the name and the list of what it inherits from.

@@ -263,6 +263,9 @@ def parse_failure(text: str, *, notebook: bool = False) -> ParseFailure | None:
             except (SyntaxError, ValueError, RecursionError):
                 compile(text, "<file>", "exec", flags | _ONLY_AST, dont_inherit=True)
     except SyntaxError as error:
+        earlier = _ASYNC.sub("async_", text)
+        if earlier != text and parse_failure(earlier, notebook=notebook) is None:
+            return None
         place = f" on line {error.lineno}" if error.lineno else ""
         reason = f"Python cannot parse it: {error.msg}{place}"
         return ParseFailure(reason, _may_be_newer(text, error))
@@ -271,6 +274,10 @@ def parse_failure(text: str, *, notebook: bool = False) -> ParseFailure | None:
     except (ValueError, OverflowError) as error:
         return ParseFailure(f"Python cannot parse it: {error}")
     return None
+
+
+# An argument of this name, which was one until Python 3.7: x.cuda(async=True).
+_ASYNC = re.compile(r"(?<=[(,\s])async(?=\s*=[^=])")
 
 
 def _has_symbols(text: str) -> bool:

@@ -82,6 +82,7 @@ from perf_timing.lint import (
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import base_name, callee_text, last_segment, positional, target_key
@@ -192,7 +193,9 @@ def _applies(source: SourceFile, region: Region) -> bool:
         _drops_first(source, region) or _benchmarks_steps(source, region)
     ):
         return False
-    if source.flow.host_only(region.end, region.scope) or captions.means_first(source, region):
+    if source.flow.host_only(region.end, region.scope):
+        return False
+    if region.kind != "harness" and captions.means_first(source, region):
         return False
     if region.kind != "harness" and programs.is_progress(source, region):
         return False
@@ -238,8 +241,21 @@ def _is_result(source: SourceFile, step: Step) -> bool:
     if outer is not function:
         return False
     names = [target_key(p.children[0]) for p in step.node.ancestors() if p.kind == "assign"]
-    returned = " ".join(n.text for n in function.nodes if n.kind == "return")
-    return any(re.search(rf"\b{re.escape(name)}\b", returned) for name in names)
+    returned = {leaf for n in function.nodes if n.kind == "return" for leaf in _handed_back(n)}
+    return any(name in returned for name in names)
+
+
+def _handed_back(node: Node) -> Iterator[str]:
+    """The names of a returned value, without those of what it is worked out from.
+
+    What is written to, as by torch.mm(a, b, out=c), is what comes back.
+    """
+    if node.kind == "name":
+        yield node.text
+        yield node.text.partition(".")[0]
+    for child in node.children if node.kind != "binary" else ():
+        if node.kind != "args" or re.match(r"out\s*=", child.text):
+            yield from _handed_back(child)
 
 
 def _only_makes(source: SourceFile, step: Step) -> bool:
@@ -253,10 +269,12 @@ def _only_makes(source: SourceFile, step: Step) -> bool:
 def _is_temporary(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether a function of C++ that is timed again and again makes a buffer and frees it.
 
-    Its input is on the device already: a launch is given a pointer that the function is given.
+    Or once, as the time of kernels. Its input is on the device already: a launch is given a pointer
+    that the function is given.
     """
     function = source.scopes.scope_of(step.node)
-    if source.language != "cuda" or not (region.sample_loops or region.inner_loops(step.site)):
+    repeated = region.sample_loops or region.inner_loops(step.site)
+    if source.language != "cuda" or not (repeated or _OF_KERNELS.search(source.intent(region))):
         return False
     made = base_name(re.sub(r"^\(\s*\w+\s*\*+\s*\)", "", positional(step.node)[0].text))
     freed = any(
@@ -273,6 +291,9 @@ def _is_temporary(source: SourceFile, region: Region, step: Step) -> bool:
     ]
     given = {leaf.text for node in launches for leaf in node.walk() if leaf.kind == "name"}
     return freed and bool(pointers & given)
+
+
+_OF_KERNELS = re.compile(r"kernel", re.IGNORECASE)
 
 
 def _uploads_input(source: SourceFile, region: Region, step: Step) -> bool:
@@ -349,6 +370,12 @@ def _left_out_inside(source: SourceFile, region: Region, step: Step) -> bool:
     )
 
 
+def _always_taken(region: Region, branch: Node) -> bool:
+    """Whether all iterations of the measured loop of Python around a branch take it, or none."""
+    loops = [loop for loop in region.inner_loops(branch) if loop.kind != "comp"]
+    return bool(loops) and branch.tree.language == "python" and conditions.settled(branch, loops[0])
+
+
 def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether the allocation is on the device, beside other work and not inside a model."""
     if re.search(r"(^|[._])(jnp|jax)\.|numpy\.(array|asarray)$", callee_text(step.node)):
@@ -357,7 +384,7 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
         h.short_name in ("forward", "__init__", "setup", "generate") for h in step.helpers
     ):
         return False
-    if conditions.rare(step.site, region.start):
+    if conditions.rare(step.site, region.start, lambda b: _always_taken(region, b)):
         return False
     data = training_loops.is_training(region) and _only_makes(source, step)
     if not data and _is_result(source, step) and not _is_temporary(source, region, step):

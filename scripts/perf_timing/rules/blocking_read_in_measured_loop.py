@@ -1,18 +1,18 @@
 """The measured loop reads a value back from the device in every iteration.
 
 ## What it does
-Reports `.item()`, `.cpu()`, `float(tensor)`, `.get()` and other blocking reads in each iteration of
-a loop that works on the device and that one pair of readings encloses, and in each step of a
-training loop that is timed: step by step, over windows of steps, or as an epoch or a whole by the
-function that calls it, as a rate since the beginning, or by a logger that hands out the batches
-(`log_every`). Training loops are looked at whatever the file is for, and each statement in them
-that reads is reported: without the first, the next one waits. Elsewhere the first read of a loop
-stands for the others. Not reported are one whose value decides whether the loop goes on, and one
-behind all the work of a step that is timed by itself, and not from the end of the one before: that
-is the wait which its clock needs; one before any work of a step, one in a branch that ends the
-loop, one of the action that an environment is given, and one in a loop over epochs; nor a read
-whose value is dropped or that a comment calls a sync. Outside of trainings a read right after
-another wait is not reported either.
+Reports `.item()`, `.cpu()`, `float(tensor)`, `.get()` and other blocking reads (in code for PyTorch
+up to 0.3 also `loss.data[0]`) in each iteration of a loop that works on the device and that one
+pair of readings encloses, and in each step of a training loop that is timed: step by step, over
+windows of steps, or as an epoch or a whole by the function that calls it, as a rate since the
+beginning, or by a logger that hands out the batches (`log_every`). Training loops are looked at
+whatever the file is for, and each statement in them that reads is reported: without the first, the
+next one waits. Elsewhere the first read of a loop stands for the others. Not reported are one whose
+value decides whether the loop goes on, and one behind all the work of a step that is timed by
+itself, and not from the end of the one before: that is the wait which its clock needs; one before
+any work of a step, one in a branch that ends the loop, one of the action that an environment is
+given, and one in a loop over epochs; nor a read whose value is dropped or that a comment calls a
+sync. Outside of trainings a read right after another wait is not reported either.
 
 ## Why it misleads
 The host waits for the device in each iteration instead of running ahead, so launches no longer
@@ -118,6 +118,8 @@ def _report(source: SourceFile, step: Step, clock: tuple[Node, str]) -> Report:
     """A report of a read; where it points to the call of a function, it tells which line reads."""
     place = _read_itself(source, step)
     call = f"{last_segment(callee_text(step.node))}()"
+    if step.node.kind == "subscript":
+        call = step.node.text
     related: tuple[tuple[Node, str], ...] = (clock,)
     if step.helpers and place is step.site and place.kind == "call":
         call = f"{last_segment(callee_text(place))}(), by {call} on line {step.node.line},"
@@ -279,6 +281,8 @@ def _reads_once(step: Step) -> bool:
         return False
     # A pass by itself, of which the metrics come back; an empty_cache() reads none.
     others = r"(eval|evaluate|validat|empty_cache)"
+    if step.node.kind == "subscript":
+        return True
     called = last_segment(callee_text(step.node)) if step.node.kind == "call" else "empty_cache"
     return not re.match(others, called)
 

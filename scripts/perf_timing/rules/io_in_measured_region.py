@@ -4,7 +4,8 @@
 Reports print, logging, progress-bar and file calls between the two readings: in every iteration of
 a loop that is measured as a whole, or between two readings that are close together. Under a clock
 that is stopped in some steps of a training, to validate, and started again, what each step writes
-counts, whatever the file is for. A checkpoint counts in the time of an epoch as well, where each
+counts, whatever the file is for, and so does what each step writes where steps are timed from one
+to the next for a meter or a list. A checkpoint counts in the time of an epoch as well, where each
 epoch writes one.
 
 In CUDA C++ it also reports a printf() of all threads of a measured kernel.
@@ -115,6 +116,9 @@ def check(source: SourceFile) -> Iterator[Report]:
 def _reports(source: SourceFile) -> Iterator[Report]:
     for clock, step in _in_running_clocks(source):
         yield _report(step.site, clock.opening, anywhere=True)
+    for region, step in _in_cycles(source):
+        batches = training_loops.is_training(region) or programs.samples_data(region)
+        yield _report(step.site, region.start, anywhere=batches)
     for region in source.regions.all:
         if (
             region.kind not in ("clock", "event")
@@ -220,6 +224,38 @@ def _in_running_clocks(source: SourceFile) -> Iterator[tuple[training_loops.Runn
             found = next((s for s in writes if clock.runs_at(s.site)), None)
             if found is not None:
                 yield clock, found
+
+
+def _in_cycles(source: SourceFile) -> Iterator[tuple[Region, Step]]:
+    """The first write of each iteration of a loop that is timed from one iteration to the next.
+
+    What is written behind the reading of one iteration is in the time of the next.
+    """
+    told: set[int] = set()
+    for region in source.regions.all if source.language == "python" else ():
+        loop = next(iter(loops_around(region.end)), None)
+        if not region.carried or region.kind != "clock" or loop is None or id(loop) in told:
+            continue
+        if region.hooked or region.cumulative or not source.works(region) or _counts_up(loop):
+            continue
+        value = fates.fate(source, region)
+        if not (value.lists or any(_METER.search(call.text[:80]) for call in value.passed)):
+            continue  # no figure of the steps but how long the rest will take
+        for step in region.steps:
+            each = r.IO in step.roles and training_loops.in_every_step(step.site, loop)
+            if each and (not step.helpers or _writes_for_all(step)):
+                told.add(id(loop))
+                yield region, step
+                break
+
+
+# What takes the time of a step to tell the mean of all: batch_time.update(time.time() - end).
+_METER = re.compile(r"\.(update|add|append|push|record)\(")
+
+
+def _counts_up(loop: Node) -> bool:
+    """Whether an iteration is an epoch, which no line of text slows, or a frame to be shown."""
+    return loop.kind != "for" or bool(re.search(r"epoch", loop.children[0].text, re.IGNORECASE))
 
 
 def _writes_for_all(step: Step) -> bool:

@@ -12,8 +12,9 @@ is too long, and it depends on what ran before.
 ## Known problems
 Readings that end one stretch and start the next are reported once, by host-clock-without-sync. Work
 that was queued in another file is not seen, nor what was queued before the function was called,
-unless every caller in a Python file leaves work running. Other work is not reported before one
-answer of a whole model, beside which it is small.
+unless every caller in a Python file leaves work running. What a function that measures in Python is
+given to run counts as device work where a wait for the device ends the measurement. Other work is
+not reported before one answer of a whole model, beside which it is small.
 
 ## Example
 ```python
@@ -51,6 +52,7 @@ print((time.perf_counter() - t0) / 100)
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from perf_timing.lint import (
     conditions,
@@ -58,6 +60,7 @@ from perf_timing.lint import (
     fates,
     hearsay,
     programs,
+    purpose,
     repairs,
     workload,
 )
@@ -121,6 +124,31 @@ def check(source: SourceFile) -> Iterator[Report]:
         yield Report(start, message, related=related, fixes=fixes, anywhere=rate)
 
 
+def _runs_given(source: SourceFile, region: Region) -> bool:
+    """Whether Python code that measures runs what it is given, and that is work of the device.
+
+    A wait for the device before the clock stops says so, or the name of a model.
+    """
+    if source.language != "python" or not source.evidence or source.roles.foreign:
+        return False
+    if not purpose.is_named_so(source, region.start):
+        return False
+    given = [s for s in region.steps if r.OPAQUE in s.roles]
+    steps = [*region.steps, *source.regions.tail(region)]
+    if not given or words.MODEL.search(callee_text(given[-1].node)):
+        return bool(given)
+    return any(_is_explicit(s) for s in steps if s.position >= given[-1].position)
+
+
+def _is_explicit(step: Step) -> bool:
+    """Whether a step waits for a device, and not for other ranks or threads."""
+    return (
+        r.WAIT in step.roles
+        and step.node.kind == "call"
+        and not re.search(r"barrier|everyone|join", callee_text(step.node))
+    )
+
+
 def _returns_rate(source: SourceFile, region: Region) -> bool:
     """Whether a plain Python function returns what it did in a second: return n / (t2 - t1)."""
     if source.language != "python" or region.scope.class_name:
@@ -142,7 +170,9 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if region.timer is not None and source.language == "cuda":
         return False
-    if not source.works(region) or _coarse(region) or programs.is_program(source, region):
+    if not (source.works(region) or _runs_given(source, region)) or _coarse(source, region):
+        return False
+    if programs.is_program(source, region):
         return False
     if fates.calibrates(source, region):
         return False
@@ -256,17 +286,38 @@ def _leaves(site: Node, start: Node) -> bool:
     return False
 
 
-def _coarse(region: Region) -> bool:
+def _coarse(source: SourceFile, region: Region) -> bool:
     """A window over a loop that waits in each iteration: the tail of earlier work is lost in it.
 
-    It is not where the loop executes one operator, of which the tail may be many.
+    It is not where the loop executes one operator, of which the tail may be many, nor where a
+    region that ends right before it, as one stage of many items before the next, leaves its work.
     """
+    if _follows_stage(source, region):
+        return False
     if not any(s.waits and region.inner_loops(s.site) for s in region.steps):
         return False
     works = [s for s in region.steps if s.works and r.ARITHMETIC not in s.roles]
+    works = [s for s in works if r.COPY not in s.roles] or works
     names = [callee_text(s.node) for s in works if s.node.kind == "call"]
     one = len({id(s.site) for s in works}) == 1
     return not one or any(words.WHOLE_MODEL.search(name) for name in names)
+
+
+def _follows_stage(source: SourceFile, region: Region) -> bool:
+    """Whether another region of the same iterations ends right before one, with work running."""
+    loops = region.sample_loops
+    return any(
+        other.kind == "clock"
+        and other.scope is region.scope
+        and other.sample_loops == loops
+        and other.end.end <= region.start.start
+        and not any(
+            s.waits or s.works
+            for s in source.flow.between(region.scope, other.end.end, region.start.start)
+        )
+        and source.left_running(other) is not None
+        for other in (source.regions.all if loops else ())
+    )
 
 
 def _left_before(source: SourceFile, region: Region) -> Step | None:
@@ -311,8 +362,9 @@ def _left_by_callers(source: SourceFile, region: Region) -> Step | None:
 
 def _pending_at(source: SourceFile, region: Region, place: Node, scope: Scope) -> Step | None:
     """The work that may still run at a place of a function from which a region starts."""
+    given = _runs_given(source, region)
     steps = [
-        s
+        replace(s, roles=s.roles | {r.WORK}) if given and r.OPAQUE in s.roles else s
         for s in source.flow.steps(scope)
         if (r.ARITHMETIC not in s.roles or s.waits)
         and not exclusive(s.site, place)
