@@ -381,7 +381,8 @@ def kept_running(source: SourceFile, region: Region) -> bool:
         ]
         return any(re.search(r"\+\+|%", text) for text in conditions)
     value = fate(source, region)
-    return not (value.printed or value.returned or value.names or value.passed or value.lists)
+    used = value.printed or value.returned or value.names or value.passed
+    return not (used or value.lists or value.sums)
 
 
 # What enters a figure among the results of a benchmark: resultDB.AddResult("time", "", "s", t).

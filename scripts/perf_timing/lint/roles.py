@@ -1302,6 +1302,23 @@ class Roles:
                 found.add(_allocated(call))
         return frozenset(found)
 
+    def _on_device(self, names: set[str], place: Node, depth: int = 0) -> bool:
+        """Whether one of some variables of C++ holds device memory, be it as a parameter.
+
+        A function that chooses one of many kernels is given d_A, and calls it A.
+        """
+        if names & self.device_pointers:
+            return True
+        scope = self.scopes.scope_of(place)
+        if depth > 2 or scope.node.kind != "function" or not names & set(scope.parameters):
+            return False
+        for site in self.scopes.call_sites(scope):
+            taken = zip(scope.parameters, positional(site), strict=False)
+            given = {base_name(value.text) for name, value in taken if name in names}
+            if self._on_device(given, site, depth + 1):
+                return True
+        return False
+
     @cached_property
     def _thrust_vectors(self) -> dict[str, frozenset[str]]:
         """Names of Thrust's vectors by where they live: "host" and "device"."""
@@ -1342,7 +1359,7 @@ class Roles:
         if any(_A_TIMER.search(base_name(text)) for text in given):
             return set()  # it takes the time by itself, with its waits
         names = {base_name(text) for text in given if not words.CPP_ABOUT.search(text)}
-        if not names & self.device_pointers and not self.launches_by_name(callee):
+        if not self._on_device(names, node) and not self.launches_by_name(callee):
             return set()
         # A value that comes back has been computed.
         used = node.parent is not None and node.parent.kind in (

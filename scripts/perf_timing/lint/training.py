@@ -31,6 +31,7 @@ from perf_timing.lint.scopes import (
     loop_body,
     loops_around,
     positional,
+    squeeze,
     target_key,
 )
 
@@ -319,7 +320,9 @@ def in_every_step(node: Node, loop: Node, holds: Collection[str] = ()) -> bool:
 
 def _counts_epochs(loop: Node) -> bool:
     """Whether an iteration is an epoch: of all data at once, or a pass that another file makes."""
-    return loop.kind == "for" and "epoch" in loop.children[0].text.lower()
+    if loop.kind != "for" or re.match(r"(tqdm\()?enumerate\(", squeeze(loop.children[1].text)):
+        return False  # iter_epoch, (inputs, labels): it counts the steps of one
+    return "epoch" in loop.children[0].text.lower()
 
 
 def _is_backward(step: Step, updated: bool) -> bool:

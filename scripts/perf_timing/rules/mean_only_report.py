@@ -213,10 +213,30 @@ def _here(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
         loops = loops_around(region.delta)
         after = loops[0].end if loops else region.delta.end
         found += [(name, told_of_total(source, loops, after, name, scope)) for name in sums]
-        if _printed_inside(region, value):
+        if _printed_inside(region, value) or _extreme_beside(source, loops, value):
             return
         found += _averaged_at_once(source, region, value)
     yield from ((name, node) for name, node in found if node is not None and not _in_root(node))
+
+
+def _extreme_beside(source: SourceFile, loops: list[Node], value: fates.Fate) -> bool:
+    """Whether the smallest or the largest sample is kept beside the sum of all, and used."""
+    samples = value.names - value.sums
+    for node in loops[0].walk() if loops else ():
+        if any(_compares(node, name) for name in samples):
+            kept = source.statement(node)
+            name = re.split(r"\W+", target_key(kept.children[0]))[-1] if kept.children else ""
+            if kept.kind != "assign" or _is_named_behind(source, name, loops[0].end):
+                return True
+    return False
+
+
+def _is_named_behind(source: SourceFile, name: str, position: int) -> bool:
+    """Whether code behind a place, no remark, says a name: here or as a member of a record."""
+    remarks = source.tree.comments
+    found = re.finditer(rf"\b{re.escape(name)}\b", source.tree.text[position:])
+    starts = (position + match.start() for match in found)
+    return any(not any(c.start <= start < c.end for c in remarks) for start in starts)
 
 
 def _averaged_at_once(

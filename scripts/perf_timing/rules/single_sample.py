@@ -74,6 +74,7 @@ from pathlib import PurePath
 
 from perf_timing.lint import (
     captions,
+    convergence,
     fates,
     programs,
     purpose,
@@ -218,7 +219,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if all(r.REPLAY in s.roles for s in steps) and _unrolled(source):
         return False
-    if fates.calibrates(source, region):
+    if fates.calibrates(source, region) or convergence.runs_to_tolerance(region):
         return False
     if captions.means_first(source, region) or programs.is_copy_stage(source, region):
         return False
