@@ -446,6 +446,29 @@ def only_asserted(source: SourceFile, region: Region) -> bool:
     return all(_loops_assert(name, scope) for name in value.lists)
 
 
+def asserted_positive(source: SourceFile, region: Region) -> bool:
+    """Whether a test asserts that a time is more than 0: what is tested is that there is one.
+
+    assert start.elapsed_time(end) >= 0, self.assertGreater(ms, 0), EXPECT_GT(ms, 0.0f)
+    """
+    if not any(scope.is_test for scope in region.scope.enclosing()):
+        return False
+    names = fate(source, region).names
+    asserts = (
+        n
+        for n in region.scope.nodes
+        if n.kind == "assert" or (n.kind == "call" and _ASSERTS.search(callee_text(n)))
+    )
+    return any(
+        _ABOVE_ZERO.search(squeeze(node.text)) and names & {leaf.text for leaf in node.walk()}
+        for node in asserts
+    )
+
+
+_ASSERTS = re.compile(r"(^|[._])assert\w*$|^(ASSERT|EXPECT|REQUIRE|CHECK)(_\w+)?$")
+_ABOVE_ZERO = re.compile(r">=?0(\.0?f?)?(?![\w.])|(Greater|_G[TE])\w*\(\w+,0(\.0?f?)?[,)]")
+
+
 def _loops_assert(name: str, scope: Scope) -> bool:
     """Whether a list is used only as what a loop of assertions runs over."""
     names = [n for n in scope.nodes if n.kind == "name" and n.text == name]

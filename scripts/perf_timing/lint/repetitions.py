@@ -13,7 +13,7 @@ from perf_timing.lint import passes
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, loop_body, loop_header, squeeze
+from perf_timing.lint.scopes import callee_text, last_segment, loop_body, loop_header, squeeze
 
 _ONE = r"1[uUlL]*"
 _CAST = r"(\(\w+\)\s*|static_cast\s*<[^<>]*>\s*|(float|double)\s*)"
@@ -49,6 +49,29 @@ def is_one_execution(source: SourceFile, region: Region, loop: Node, work: Node)
         or passes.goes_by_leaps(loop)
         or (passes.tells_which(loop) and not is_divided(source, region, loop))
     )
+
+
+def repeats_itself(source: SourceFile, launch: Node) -> bool:
+    """Whether a launch is of a kernel of the file that repeats its work: for (...; i < iters; ...).
+
+    How long the launch takes is then a small part of the time of one execution.
+    """
+    if launch.kind != "launch":
+        return False
+    name = re.sub(r"\s*<.*", "", launch.children[0].text, flags=re.DOTALL)
+    kernels = [k for k in source.scopes.functions.get(last_segment(name), []) if k.is_kernel]
+    return bool(kernels) and all(
+        any(n.kind == "for" and _COUNTS_REPEATS.search(loop_header(n)) for n in kernel.nodes)
+        for kernel in kernels
+    )
+
+
+# The name with which the counter of a loop is compared.
+_COUNTS_REPEATS = re.compile(
+    r"<=?\s*(?:\w+(?:_|(?=[IRL])))?"
+    r"(?i:iter(?:ation)?s?|rep(?:eat|etition)?s?|loops?|n_?iter(?:ation)?s?|n_?reps?|n_?loops?)"
+    r"(?:_?count)?\s*(?:;|\))"
+)
 
 
 def goes_through_parts(source: SourceFile, region: Region, loop: Node, work: Node) -> bool:

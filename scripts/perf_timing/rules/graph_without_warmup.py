@@ -119,7 +119,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             and not _ran_on_object(source, scope, steps, capturing)
         ):
             yield Report(statement, MESSAGE.format(work=steps[0].site.line))
-    yield from _replays(source)
+    yield from _replays(source, captures)
 
 
 def _only_tested(source: SourceFile, scope: Scope) -> bool:
@@ -235,12 +235,14 @@ def _is_graph(source: SourceFile, call: Node) -> bool:
     return bool(re.search(r"torch\.(cuda|xpu)\.graph$|ScopedCapture$", full))
 
 
-def _replays(source: SourceFile) -> Iterator[Report]:
+def _replays(source: SourceFile, captures: list[tuple[Node, Scope, int, int]]) -> Iterator[Report]:
     seen: set[int] = set()
     for region in source.regions.all:
         steps = [s for s in region.steps if r.REPLAY in s.roles]
         if not steps or id(region.start) in seen or region.timer is not None:
             continue
+        if any(region.holds(statement) for statement, _, _, _ in captures):
+            continue  # the time of all the set-up is meant, or is told by another rule
         if training_loops.is_training(region) or programs.is_program(source, region):
             continue
         if not purpose.is_benchmark(source, region):

@@ -347,6 +347,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if purpose.makes_product(source, region) or _copied_before(source, region):
         return False
+    if fates.asserted_positive(source, region):
+        return False
     return not _prints_each(source, region) and not fates.only_asserted(source, region)
 
 

@@ -221,6 +221,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if fates.calibrates(source, region) or convergence.runs_to_tolerance(region):
         return False
+    if fates.asserted_positive(source, region):
+        return False
     if captions.means_first(source, region) or programs.is_copy_stage(source, region):
         return False
     if source.flow.host_only(region.end, region.scope) or captions.host_time_meant(source, region):

@@ -504,12 +504,18 @@ def _per_sample(source: SourceFile, region: Region) -> Iterator[Step]:
     value = fates.fate(source, region)
     shown = any(loop.start <= node.start < loop.end for node in value.printed)
     if source.language == "cuda":
-        if workload.copies_both_ways(region):
+        if workload.copies_both_ways(region) or _repeats_itself(source, region):
             return
         if shown or _others_between(source, region, loop):
             return
     if (value.sums or shown) if not value.lists else _averaged(source, region, shown):
         yield waits[-1]
+
+
+def _repeats_itself(source: SourceFile, region: Region) -> bool:
+    """Whether kernels that repeat their work are all that C++ code launches in a sample."""
+    works = [s for s in region.steps if s.works]
+    return bool(works) and all(repetitions.repeats_itself(source, s.node) for s in works)
 
 
 def _waits_for_all(region: Region, wait: Step) -> bool:

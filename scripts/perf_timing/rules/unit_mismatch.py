@@ -123,6 +123,8 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if _always_to_seconds(source, problem) or _converted_with_count(problem):
             continue
+        if _told_as_it_is(source, problem):
+            continue
         related = [place for value in (problem.value, problem.other) if value is not None
                    for place in _sources(problem, value)]  # fmt: skip
         note = _note(source, problem)
@@ -289,6 +291,25 @@ def _always_to_seconds(source: SourceFile, problem: Problem) -> bool:
     ]
     shifts = [_shift_of(use) for use in uses]
     return bool(shifts) and all(shift and problem.value.says(shift) for shift in shifts)
+
+
+def _told_as_it_is(source: SourceFile, problem: Problem) -> bool:
+    """Whether a time is converted by what it holds wherever it is told, whatever its name says.
+
+    ms = do_bench(f) * 1e-3; print(f"{ms * 1e6:.1f} us")
+    """
+    if not problem.name or problem.label is None or problem.value.kind != "time":
+        return False
+    told = [
+        (_shift_of(use), found.exponent)
+        for use in source.scopes.scope_of(problem.node).names.get(problem.name, [])
+        if use.start > problem.node.end
+        for found in _labels_beside(source, use)
+        if found.kind == "time"
+    ]
+    return any(shift for shift, _ in told) and all(
+        problem.value.says(exponent + shift) for shift, exponent in told
+    )
 
 
 def _shift_of(use: Node) -> float:
