@@ -688,17 +688,30 @@ class Regions:
         return {}
 
     def _with_sites(self, name: str) -> Iterator[tuple[Node, Node, Scope]]:
+        """Where `with` enters what a function or a class returns, or an object made before."""
         for scope in self.scopes.all:
             for node in scope.nodes:
                 if node.kind == "with":
                     for item in node.children:
-                        call = item.children[0] if item.kind == "item" and item.children else None
-                        if (
-                            call is not None
-                            and call.kind == "call"
-                            and last_segment(callee_text(call)) == name
-                        ):
+                        entered = (
+                            item.children[0] if item.kind == "item" and item.children else None
+                        )
+                        if entered is not None and self._enters(entered, name, scope):
                             yield node, item, scope
+
+    def _enters(self, entered: Node, name: str, scope: Scope) -> bool:
+        if entered.kind == "call":
+            return last_segment(callee_text(entered)) == name
+        if name not in self.scopes.class_names:
+            return False
+        if entered.kind == "subscript":  # clocks = (Timer(), Timer()); with clocks[0]:
+            made = self.scopes.definition(entered, base_name(entered.text), scope)
+            members = made.children if made is not None and made.kind in ("tuple", "list") else []
+            return bool(members) and all(
+                m.kind == "call" and last_segment(callee_text(m)) == name for m in members
+            )
+        key = squeeze(entered.text)
+        return entered.kind == "name" and self.scopes.class_of(key, scope, entered) == name
 
     def _timer(
         self, delta: Node, start: Node, end: Node, first: Scope, last: Scope
