@@ -1,19 +1,21 @@
-"""Whether a count is the number of the steps that were timed: four ways in which it is not.
+"""Whether a count is the number of the steps that were timed: ways in which it is not.
 
 `restarted`: the clock is read anew in each turn of a loop, behind which all turns are counted.
 `added_twice`: a branch that is taken in the last turn adds the sample of that turn once more.
-`left_out`: the first samples are not added up, but counted. `of_slices`: the loop goes through
-slices of a list, the count is another number of its members. Each returns a sentence, or "".
+`of_samples`: the loop adds up another number of samples than is counted: the first are left out, or
+it goes through slices of a list. `of_window`: the loop that is timed as a whole runs another number
+of times. `of_part`: the sum is of a part of the samples. Each returns a sentence, or "".
 """
 
 import re
 from itertools import pairwise
 
+from perf_timing.lint import turns
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.fates import fate
 from perf_timing.lint.flow import exclusive
-from perf_timing.lint.quotients import Quotient, counted_loop, named
+from perf_timing.lint.quotients import Quotient, factors, named, operator_between
 from perf_timing.lint.scopes import (
     Scope,
     base_name,
@@ -26,8 +28,6 @@ from perf_timing.lint.scopes import (
     squeeze,
     target_key,
 )
-
-_PASSES_ON = frozenset({"enumerate", "tqdm", "trange", "list", "iter", "track", "reversed"})
 
 
 def restarted(source: SourceFile, quotient: Quotient) -> str:
@@ -148,109 +148,125 @@ def _tells(addition: Node, quotient: Node, loop: Node) -> bool:
     return False
 
 
-def left_out(source: SourceFile, quotient: Quotient) -> str:
-    """What is wrong where the first samples are left out of a sum, and the count holds them."""
+def of_samples(source: SourceFile, quotient: Quotient) -> str:
+    """What is wrong where another number of samples is counted than is added up in a loop."""
     region = quotient.region
     loop = next(iter(loops_around(region.delta)), None)
-    counted = counted_loop(loop) if loop is not None else None
-    if loop is None or counted is None or counted.first is not None:
-        return ""
-    if quotient.node.start < loop.end or region.sample_loops[:1] != [loop]:
-        return ""
-    last = squeeze(counted.last.text)
-    if last not in {squeeze(n.text) for n in quotient.counts}:
+    if loop is None or region.sample_loops[:1] != [loop] or quotient.node.start < loop.end:
         return ""
     scope = source.scopes.scope_of(region.delta)
-    added = _additions(source, quotient, scope, loop)
-    skipped = _skipped(added[0], loop) if len(added) == 1 else ""
-    if not skipped or _set_anew(source, last, loop, scope):
+    ran, added = turns.turns(source, loop, scope), _additions(source, quotient, scope, loop)
+    if ran is None or len(added) != 1 or target_key(added[0].children[0]) not in _added_up(loop):
         return ""
+    skipped = _skipped(source, added[0], loop, scope)
+    if skipped is None:
+        return ""
+    summed = turns.difference(ran, skipped)
+    count = _other_count(source, quotient, summed, scope, loop)
+    counts = [turns.told(source, count, scope) for count in quotient.counts]
+    if summed != ran and not any(summed) and summed not in counts and ran in counts:
+        count = ran  # all are numbers
+    if count is None or (_leaves(loop) and max(turns.difference(summed, count).values()) > 0):
+        return ""  # where a loop that ends early ends is not known
     return (
-        f"only samples where `{skipped}` holds are added up on line {added[0].line}, but all"
-        f" {last} turns of the loop on line {loop.line} are counted"
+        f"{turns.text(summed)} samples are added up on line {added[0].line}, but"
+        f" {turns.text(count)} are counted"
     )
 
 
-def _skipped(addition: Node, loop: Node) -> str:
-    """The condition under which a sample is added, where it asks for a later turn: i >= warmup."""
-    counter = _counter(loop)
-    for parent in addition.ancestors():
-        if parent is loop:
-            return ""
-        if parent.kind in ("if", "else", "elif"):
-            text = squeeze(parent.children[0].text).strip("()") if parent.children else ""
-            asked = re.fullmatch(rf"{re.escape(counter)}(>=|>|!=)[\w.]+", text)
-            later = asked is not None and parent.kind == "if" and not text.endswith(">=0")
-            return text if later else ""
-    return ""
+def _skipped(source: SourceFile, addition: Node, loop: Node, scope: Scope) -> turns.Terms | None:
+    """In how many turns a loop adds no sample: if i >= warmup: total += t; None if unknown."""
+    body, counter = loop_body(loop), _counter(loop)
+    tests = [p for p in addition.ancestors() if p.start > loop.start and p.kind in _BRANCHES]
+    leaving = [n for n in loop.walk() if n.kind == "jump" and n.text.startswith("continue")]
+    guards = [next((p for p in n.ancestors() if p.kind == "if"), None) for n in leaving]
+    if not tests and not guards:
+        return {"": 0}
+    if len(tests) + len(guards) > 1 or any(g is None or g.parent is not body for g in guards):
+        return None
+    branch, adds = (tests[0], True) if tests else (guards[0], False)
+    if branch is None or branch.kind != "if" or len(branch.children) > 2:
+        return None
+    asked = next((n for n in branch.children[0].walk() if n.kind in ("compare", "binary")), None)
+    if asked is None or len(asked.children) != 2 or squeeze(asked.children[0].text) != counter:
+        return None
+    bound, order = turns.told(source, asked.children[1], scope), operator_between(asked)
+    if order not in ((">=", ">") if adds else ("<", "<=")):
+        return None
+    return turns.difference(bound, {"": -1}) if order in (">", "<=") else bound
+
+
+_BRANCHES = ("if", "else", "elif", "try", "except", "case", "for", "while")
 
 
 def _counter(loop: Node) -> str:
     if loop.tree.language == "python":
-        return squeeze(loop.children[0].text)
+        target = loop.children[0]
+        many = "enumerate(" in loop.children[1].text and target.kind == "tuple"
+        return squeeze((target.children[0] if many else target).text)
     start = next((n for n in loop.children[0].walk() if n.kind == "assign"), None)
     return squeeze(start.children[0].text) if start is not None else ""
 
 
-def _set_anew(source: SourceFile, name: str, loop: Node, scope: Scope) -> bool:
-    """Whether a count is given another value behind the loop."""
-    return any(t.start >= loop.end for t, _ in source.scopes.assignments(name, scope))
+def _other_count(
+    source: SourceFile, quotient: Quotient, ran: turns.Terms, scope: Scope, loop: Node
+) -> turns.Terms | None:
+    """The count in a quotient that differs from how often something ran, if there is one."""
+    counts = [turns.told(source, count, scope) for count in quotient.counts]
+    about = [count for count in counts if turns.is_about(count, ran)]
+    if ran in counts or len(about) != 1 or _is_set(source, about[0], loop, quotient.node, scope):
+        return None
+    more = turns.difference(ran, about[0])
+    terms = {term for term in more if term}
+    if terms & named(source, quotient.counts, scope) - set(about[0]):
+        return None  # it is taken into account, in a way that is not understood
+    return about[0] if len({more[t] > 0 for t in terms}) < 2 else None
 
 
-def of_slices(source: SourceFile, quotient: Quotient) -> str:
-    """What is wrong where a loop over slices of a list runs another number of times than counted.
+def _is_set(
+    source: SourceFile, count: turns.Terms, loop: Node, quotient: Node, scope: Scope
+) -> bool:
+    """Whether a name of a count is given another value in the loop or behind it."""
+    names = {re.sub(r"^len\(|\)$", "", term) for term in count if term}
+    return any(
+        loop.start < target.start < quotient.start
+        for name in names
+        for target, _ in source.scopes.assignments(name, scope)
+    )
 
-    for one, two in zip(images[:-1], images[1:]): ... print(total / len(images))
-    """
+
+def of_window(source: SourceFile, quotient: Quotient, loop: Node) -> str:
+    """What is wrong where the one loop of a window runs another number of times than is counted."""
     region = quotient.region
-    loop = next(iter(loops_around(region.delta)), None)
-    if source.language != "python" or loop is None or region.sample_loops[:1] != [loop]:
+    ran = turns.turns(source, loop, region.scope)
+    if ran is None or _leaves(loop) or "continue" in loop.text or not region.holds(loop):
         return ""
-    if loop.kind != "for" or quotient.node.start < loop.end or len(loop.children) < 2:
+    outside = [s for s in region.steps if not loop.start <= s.site.start < loop.end]
+    if any(s.works for s in outside):
         return ""
-    runs = _length(loop.children[1])
-    for count in quotient.counts if runs is not None and "continue" not in loop.text else ():
-        values = [v for t, v in source.scopes.assignments(count.text, region.scope)]
-        told = _number(values[0] if len(values) == 1 else count)
-        if runs is not None and told is not None and told[0] == runs[0] and told[1] != runs[1]:
-            return (
-                f"the loop on line {loop.line} runs {_less(*runs)} times, but {_less(*told)} are"
-                " counted"
-            )
+    count = _other_count(source, quotient, ran, region.scope, loop)
+    if count is None and not any(ran):
+        counts = [turns.told(source, n, region.scope) for n in quotient.counts]
+        if counts == [{"": ran[""] - 1}] and ran[""] > 2:
+            count = counts[0]  # for (i = 0; i <= 10; ++i) ... / 10
+    if count is None:
+        return ""
+    return (
+        f"the loop on line {loop.line} runs {turns.text(ran)} times, but {turns.text(count)} are"
+        " counted"
+    )
+
+
+def of_part(quotient: Node, listed: set[str]) -> str:
+    """What is wrong where a part of a list is summed, and divided by the length of all of it."""
+    above, below = factors(quotient)
+    for part in above:
+        given = positional(part)[:1] if part.kind == "call" else []
+        if not given or last_segment(callee_text(part)) != "sum" or given[0].kind != "subscript":
+            continue
+        name, cut = squeeze(given[0].children[0].text), squeeze(given[0].children[-1].text)
+        dropped = re.fullmatch(r"([\w.]+):|:-(\d+)|(\d+):-(\d+)", cut)
+        counted = {squeeze(n.text) for n in below}
+        if dropped and cut != "0:" and name in listed and f"len({name})" in counted:
+            return f"the sum is of {name}[{cut}], but len({name}) samples are counted"
     return ""
-
-
-def _less(name: str, missing: int) -> str:
-    return f"len({name}) - {missing}" if missing else f"len({name})"
-
-
-def _length(over: Node) -> tuple[str, int] | None:
-    """How many members of which list a loop goes through: (list, how many it leaves out)."""
-    if over.kind == "name":
-        return over.text, 0
-    if over.kind == "subscript" and len(over.children) > 1 and over.children[1].kind == "slice":
-        cut = re.fullmatch(r"(\d*):(?:-(\d+))?", squeeze(over.children[1].text))
-        inner = _length(over.children[0]) if cut else None
-        missing = sum(int(part or 0) for part in cut.groups()) if cut else 0
-        return (inner[0], inner[1] + missing) if inner is not None else None
-    if over.kind != "call" or not positional(over):
-        return None
-    short, given = last_segment(callee_text(over)), positional(over)
-    if short in _PASSES_ON:
-        return _length(given[0])
-    if short == "range":
-        end = _number(given[-1]) if len(given) < 3 else None
-        first = int(given[0].text) if len(given) == 2 and given[0].text.isdigit() else 0
-        known = end is not None and (len(given) == 1 or given[0].text.isdigit())
-        return (end[0], end[1] + first) if known and end is not None else None
-    parts = [_length(part) for part in given] if short == "zip" else []
-    lists = [part for part in parts if part is not None]
-    if not lists or len(lists) < len(given) or len({name for name, _ in lists}) > 1:
-        return None
-    return max(lists, key=lambda part: part[1])
-
-
-def _number(count: Node) -> tuple[str, int] | None:
-    """(list, how many are left out) of len(list) or len(list) - 1."""
-    told = re.fullmatch(r"\(?len\(([\w.]+)\)(?:-(\d+))?\)?", squeeze(count.text))
-    return (told[1], int(told[2] or 0)) if told else None

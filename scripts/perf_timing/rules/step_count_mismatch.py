@@ -82,6 +82,7 @@ from perf_timing.lint.quotients import (
     Quotient,
     counted_loop,
     integer,
+    is_product,
     named,
     operator_between,
     quotients,
@@ -104,6 +105,7 @@ NOTE = (
 def check(source: SourceFile) -> Iterator[Report]:
     """Quotients whose count is not that of the measured loop."""
     seen: set[int] = set()
+    yield from _of_parts(source)
     for region in source.regions.all:
         if region.kind not in ("clock", "event") or region.cumulative:
             continue
@@ -121,6 +123,16 @@ def check(source: SourceFile) -> Iterator[Report]:
                 yield Report(quotient.node, message, related=related)
 
 
+def _of_parts(source: SourceFile) -> Iterator[Report]:
+    """Means of a part of the samples over the number of all: sum(times[10:]) / len(times)."""
+    regions = [g for g in source.regions.all if g.kind in ("clock", "event")]
+    listed = {name for region in regions for name in fates.fate(source, region).lists}
+    for node in source.tree.of_kind("binary") if listed else ():
+        fault = step_counts.of_part(node, listed) if is_product(node) else ""
+        if fault:
+            yield Report(node, fault)
+
+
 def _loops(region: Region) -> list[Node]:
     """The loops of the measured region in its own scope."""
     return [
@@ -132,11 +144,7 @@ def _fault_of_sum(source: SourceFile, quotient: Quotient) -> str:
     """What is wrong with the number of samples that a sum of them is told over."""
     if not quotient.counts:
         return ""
-    return (
-        step_counts.added_twice(source, quotient)
-        or step_counts.left_out(source, quotient)
-        or step_counts.of_slices(source, quotient)
-    )
+    return step_counts.added_twice(source, quotient) or step_counts.of_samples(source, quotient)
 
 
 def _fault(source: SourceFile, quotient: Quotient, loops: list[Node]) -> str:
@@ -156,8 +164,11 @@ def _fault(source: SourceFile, quotient: Quotient, loops: list[Node]) -> str:
     if len(outer) != 1:
         return ""
     counted = counted_loop(outer[0])
-    if counted is None or any(n.kind == "jump" and n.text == "break" for n in outer[0].walk()):
+    if any(n.kind == "jump" and n.text == "break" for n in outer[0].walk()):
         return ""
+    fault = step_counts.of_window(source, quotient, outer[0]) if len(loops) == 1 else ""
+    if fault or counted is None:
+        return fault
     return (
         _from_first(source, quotient, counted)
         or _changed(source, quotient, counted)
