@@ -57,8 +57,14 @@ def _leaves(loop: Node) -> bool:
     return any(n.kind == "return" or n.text.startswith("break") for n in loop.walk())
 
 
-def _asks_for_turn(node: Node, loop: Node) -> bool:
-    """Whether a condition that may change from turn to turn stands before a place in a loop."""
+def _asks_for_turn(node: Node, loop: Node, first_only: bool = False) -> bool:
+    """Whether a condition that may change from turn to turn stands before a place in a loop.
+
+    With `first_only`, whether it is one that holds in the first turn alone: if i == 0.
+    """
+    if first_only:
+        tests = [p.children[0].text for p in node.ancestors() if p.kind == "if" and p.children]
+        return any(re.search(r"==\s*[01]\b|first", test) and "%" not in test for test in tests)
     changed = {base_name(n.children[0].text) for n in loop.walk() if n.kind in _SETS}
     body = loop_body(loop)
     changed |= {n.text for c in loop.children if c is not body for n in c.walk()}
@@ -255,6 +261,56 @@ def of_window(source: SourceFile, quotient: Quotient, loop: Node) -> str:
         f"the loop on line {loop.line} runs {turns.text(ran)} times, but {turns.text(count)} are"
         " counted"
     )
+
+
+def of_one_batch(source: SourceFile, quotient: Quotient) -> str:
+    """What is wrong where one batch is counted over the time of many steps of a training.
+
+    Either the clock is read against one start before all steps, or it starts anew in every n-th.
+    """
+    region = quotient.region
+    loop = next((n for n in loops_around(region.end) if n.kind == "for"), None)
+    if not quotient.rate or loop is None or not _is_one_batch(source, quotient, loop):
+        return ""
+    inside = range(loop.start, loop.end)
+    steps = [s for s in source.flow.steps(region.scope) if s.site.start in inside and s.works]
+    if region.cumulative and not region.periodic and region.start.start not in inside:
+        if not steps or _asks_for_turn(region.delta, loop, first_only=True):
+            return ""
+        return (
+            f"the time goes back to line {region.start.line}, before all steps of the loop on line"
+            f" {loop.line}, but one batch is counted"
+        )
+    guard = next((p for p in region.end.ancestors() if p.kind == "if" and p.start in inside), None)
+    every = re.search(r"%\s*([\w.]+)", guard.children[0].text) if guard is not None else None
+    if guard is None or every is None or not region.carried or not steps:
+        return ""
+    held = guard.start <= region.start.start < guard.end
+    if not held or any(guard.start <= s.site.start < guard.end for s in steps):
+        return ""
+    return (
+        f"the clock starts anew in every {every[1]}-th step of the loop on line {loop.line}, but"
+        " one batch is counted"
+    )
+
+
+def _is_one_batch(source: SourceFile, quotient: Quotient, loop: Node) -> bool:
+    """Whether what is counted is the size of a batch, times constants, and grows in no loop."""
+    named_so = [n for n in quotient.above if _BATCH.search(squeeze(n.text))]
+    others = [n for n in quotient.above if n not in named_so and n.kind != "number"]
+    names = named(source, quotient.above, quotient.region.scope)
+    return (
+        bool(named_so)
+        and not others
+        and not names & _added_up(loop)
+        and not _MANY.search(" ".join(names))
+    )
+
+
+_BATCH = re.compile(
+    r"(^|[._])(batch_?size|bs|bsz)$|\w+\.(size\(0\)|shape\[0\])$|^len\((batch|inputs?|images?|x)\)$"
+)
+_MANY = re.compile(r"total|global|accum|interval|freq|every|period|num_|n_|steps|iters|seen|count")
 
 
 def of_part(quotient: Node, listed: set[str]) -> str:

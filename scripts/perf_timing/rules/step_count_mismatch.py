@@ -107,7 +107,11 @@ def check(source: SourceFile) -> Iterator[Report]:
     seen: set[int] = set()
     yield from _of_parts(source)
     for region in source.regions.all:
-        if region.kind not in ("clock", "event") or region.cumulative:
+        if region.kind not in ("clock", "event"):
+            continue
+        if region.cumulative or region.carried:
+            yield from _of_one_batch(source, region, seen)
+        if region.cumulative:
             continue
         if not (workload.works(region) or unseen.works(source, region)):
             continue
@@ -121,6 +125,14 @@ def check(source: SourceFile) -> Iterator[Report]:
                 seen.add(id(quotient.node))
                 related = ((region.start, "timed from here"), (region.end, "to here"))
                 yield Report(quotient.node, message, related=related)
+
+
+def _of_one_batch(source: SourceFile, region: Region, seen: set[int]) -> Iterator[Report]:
+    for quotient in quotients(source, region) if source.language == "python" else ():
+        fault = step_counts.of_one_batch(source, quotient)
+        if fault and id(quotient.node) not in seen:
+            seen.add(id(quotient.node))
+            yield Report(quotient.node, fault, related=((region.start, "timed from here"),))
 
 
 def _of_parts(source: SourceFile) -> Iterator[Report]:
