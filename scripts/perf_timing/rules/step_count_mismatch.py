@@ -2,13 +2,13 @@
 
 ## What it does
 Reports a quotient of a measured time and a count where the loop in the measured region runs another
-number of times: from a first step other than 0 while the count is the last step alone, another
-constant than the loop's; the number of all steps where the clock starts in a later one; a number
-that is multiplied behind the loop; all turns of a loop that reads the clock anew in each; a sum of
-samples that leaves the first out, or holds the last twice, over the number of all; the length of a
-list where the loop goes through slices of it; the whole length of what `generate()` of a causal
-language model returns, the prompt with it, as generated tokens, and a prompt that is added to
-itself; and rates over a region that also sleeps.
+number of times: from a first step other than 0, or with the warm-up, while the count is the last
+step or the repetitions alone; up to and with its bound; another constant than the loop's; the
+number of all steps where the clock starts in a later one, or anew in each; a number that is
+multiplied behind the loop. Also a sum of samples that leaves the first out, is of a part of the
+list, or holds the last twice, over the number of all; one batch over the time of many steps; the
+whole length of what `generate()` of a causal language model returns, the prompt with it, as
+generated tokens, and a prompt that is added to itself; and rates over a region that also sleeps.
 
 ## Why it misleads
 A run that resumes at step 9000 of 10000 and divides 10000 steps by the time of 1000 reports ten
