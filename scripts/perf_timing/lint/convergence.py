@@ -243,13 +243,32 @@ def _told_after(wait: Step, loop: Node) -> set[str]:
     for node in body.walk():
         if node.end <= wait.site.start and node.start < wait.site.start:
             continue
-        if node.kind == "assign" and len(node.children) > 1 and _is_result(node, wait):
+        result = node.kind == "assign" and len(node.children) > 1 and _is_result(node, wait)
+        if result and not _worked_out_before(node, wait, body):
             known.add(base_name(node.children[0].text.lstrip("*(")))
         elif node.kind == "call" and node.start >= wait.site.end:
             filled = (a for a in positional(node) if a.tree.text[a.start - 1] == "&")
             if not _CLOCK.search(callee_text(node)):
                 known |= {base_name(a.text) for a in filled}
     return {name for name in known if name and not _CLOCK.search(name)}
+
+
+def _worked_out_before(assignment: Node, wait: Step, body: Node) -> bool:
+    """Whether a value is made of what the host works out before a wait in the same iteration.
+
+    blocks = (n + 255) / 256; pass<<<blocks, 256>>>(x, n); wait(); n = blocks. A flag that is set to
+    a number there, and that the device reaches as well, is not worked out.
+    """
+    if any(n.kind in ("subscript", "call", "unary") for n in assignment.children[-1].walk()):
+        return False
+    before = (n for n in body.walk() if n.kind in ("assign", "declarator") and len(n.children) > 1)
+    made = {
+        base_name(n.children[0].text)
+        for n in before
+        if n.end <= wait.site.start and n.children[-1].kind in ("binary", "cond")
+    }
+    used = {base_name(name) for name in _names(assignment.children[-1])}
+    return bool(used) and used <= made
 
 
 def _copied_to(call: Node) -> set[str]:

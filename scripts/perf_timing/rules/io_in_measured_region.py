@@ -5,8 +5,9 @@ Reports print, logging, progress-bar and file calls between the two readings: in
 a loop that is measured as a whole, or between two readings that are close together. Under a clock
 that is stopped in some steps of a training, to validate, and started again, what each step writes
 counts, whatever the file is for, and so does what each step writes where steps are timed from one
-to the next for a meter or a list. A checkpoint counts in the time of an epoch as well, where each
-epoch writes one.
+to the next for a meter or a list. What a function writes counts where a window in Python repeats it
+and it computes on the device as well. A checkpoint counts in the time of an epoch as well, where
+each epoch writes one.
 
 In CUDA C++ it also reports a printf() of all threads of a measured kernel.
 
@@ -65,7 +66,7 @@ print("100 iterations", (time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import captions, conditions, fates, programs, reductions
+from perf_timing.lint import captions, conditions, fates, programs, purpose, reductions
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
@@ -143,6 +144,8 @@ def _reports(source: SourceFile) -> Iterator[Report]:
             continue
         for place, bar in _bars(source, region):
             yield _report(place, region.start, written=bar)
+        for step in _in_repeated(source, region):
+            yield _report(step.node, region.start, anywhere=True)
         for step in region.steps:
             if r.IO in step.roles and _counts(source, region, step):
                 yield _of_step(source, region, step)
@@ -263,6 +266,12 @@ def _writes_for_all(step: Step) -> bool:
     helper = step.helpers[0]
     if len(step.helpers) != 1 or not _LOGS.search(helper.short_name) or step.site.kind != "call":
         return False
+    return training_loops.in_every_step(step.node, helper.node, _told(step))
+
+
+def _told(step: Step) -> set[str]:
+    """Parameters that a call of a function of the file gives True, or leaves at that."""
+    helper = step.helpers[0]
     header = helper.node.child("params")
     told = set()
     for number, name in enumerate(helper.parameters):
@@ -270,7 +279,30 @@ def _writes_for_all(step: Step) -> bool:
         default = re.search(rf"\b{name}\b[^,]*=\s*True", header.text) if header else None
         if given.text == "True" if given is not None else default:
             told.add(name)
-    return training_loops.in_every_step(step.node, helper.node, told)
+    return told
+
+
+def _in_repeated(source: SourceFile, region: Region) -> Iterator[Step]:
+    """Writes of a function that a window repeats: it computes on the device, and each call writes.
+
+    for _ in range(n): generate(prompt), which tells its own latency, too.
+    """
+    measures = source.language == "python" and purpose.is_measuring(source, region.start)
+    for step in region.steps if source.language == "python" else ():
+        loops = region.inner_loops(step.site)
+        if r.IO not in step.roles or len(step.helpers) != 1 or step.site.kind != "call":
+            continue
+        if not loops or counted_loop(loops[-1]) is None or _at_times(step.site, loops[-1]):
+            continue
+        helper = step.helpers[0].node
+        works = any(
+            s.site is step.site and (s.works or r.BLOCKING in s.roles) and not loops_around(s.node)
+            for s in region.steps
+        )
+        if not works or not (measures or _tells_speed(source, region, step)):
+            continue
+        if training_loops.in_every_step(step.node, helper, _told(step)):
+            yield step
 
 
 _BARS = re.compile(r"^(tqdm|trange|track|progress_bar|progressbar)$")
