@@ -19,6 +19,7 @@ from perf_timing.lint.scopes import (
     loop_body,
     loop_header,
     loops_around,
+    squeeze,
     target_key,
 )
 
@@ -234,5 +235,7 @@ def _guarded(node: Node, region: Region) -> bool:
 
 
 def _counts(condition: Node, counters: Iterable[str]) -> bool:
+    """Whether a condition compares a counter, or asks if it is 0: if i: total += seconds."""
     names = {n.text for n in condition.walk() if n.kind == "name"}
-    return bool(names & set(counters)) and bool(_GUARD.search(condition.text))
+    alone = squeeze(condition.text).strip("()") in counters
+    return alone or (bool(names & set(counters)) and bool(_GUARD.search(condition.text)))

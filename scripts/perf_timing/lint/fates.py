@@ -158,6 +158,8 @@ def _absorb(source: SourceFile, node: Node, found: Fate) -> str:
             ended = _into_call(source, parent, child, found)
             if parent in found.passed[-1:] and _converts(source, parent, node):
                 _show_converted(source, parent, found)
+            if parent in found.passed[-1:] and _makes_returned(source, parent):
+                found.returned.append(parent.parent or parent)
             if ended:
                 return ""
         elif kind == "augassign" or (kind == "assign" and operator(parent)[:2] in ("+=", "-=")):
@@ -327,6 +329,17 @@ def _into_call(source: SourceFile, call: Node, child: Node, found: Fate) -> bool
         return False
     found.passed.append(call)
     return True
+
+
+def _makes_returned(source: SourceFile, call: Node) -> bool:
+    """Whether C++ code returns the record that a call makes: return Measurement("csr", seconds)."""
+    returned = call.parent is not None and call.parent.kind == "return"
+    scope = source.scopes.scope_of(call)
+    return (
+        source.language == "cuda"
+        and returned
+        and source.scopes.called_function(call, scope) is None
+    )
 
 
 def _converts(source: SourceFile, call: Node, value: Node) -> bool:

@@ -68,7 +68,7 @@ def is_program(source: SourceFile, region: Region) -> bool:
     if region.kind == "event" and _MEASURES.match(region.scope.short_name):
         return False
     direct = any(s.works and not s.helpers and r.LIKELY not in s.roles for s in region.steps)
-    direct |= _repeats_given(source, region)
+    direct |= _repeats_given(source, region) or _is_one_answer(region)
     return not direct and not region.sample_loops and bool(_RUN_TIME.search(source.intent(region)))
 
 
@@ -81,6 +81,12 @@ def _repeats_given(source: SourceFile, region: Region) -> bool:
         for s in region.steps
         if s.node.kind == "call"
     )
+
+
+def _is_one_answer(region: Region) -> bool:
+    """Whether nothing but one call of a model that answers runs between two readings."""
+    calls = [s for s in region.steps if s.works or s.roles & {r.BLOCKING, r.OPAQUE, r.COPY}]
+    return len(calls) == 1 and bool(_ANSWERS.search(callee_text(calls[0].node)))
 
 
 def shown_in_hours(source: SourceFile, region: Region) -> bool:

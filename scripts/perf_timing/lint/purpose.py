@@ -145,6 +145,21 @@ def _benchmark_calls(source: SourceFile, function: Scope, depth: int) -> bool:
 _MOST_CALLS = 3
 
 
+def _returns_measurement(source: SourceFile, region: Region, function: Scope) -> bool:
+    """Whether a plain function of C++ returns a record of the time of what it launches itself.
+
+    return Measurement("csr", seconds, 0); the time alone is for unknown callers to repeat.
+    """
+    launches = any(s.node.kind == "launch" and not s.helpers for s in region.steps)
+    if source.language != "cuda" or function.class_name or not launches:
+        return False
+    returned = (part for n in fates.fate(source, region).returned for part in n.children)
+    return any(
+        made.kind in ("call", "list") and any(n.kind == "string" for n in made.walk())
+        for made in returned
+    )
+
+
 @remembered
 def is_benchmark(source: SourceFile, region: Region) -> bool:
     """Whether a region measures for the sake of the figure: not a timer inside a product's code."""
@@ -170,6 +185,8 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
     ):
         # Products do not print times to the terminal from a plain function, nor do their methods
         # record events around a launch for that.
+        return True
+    if _returns_measurement(source, region, scopes[-1]):
         return True
     if any(s.class_name for s in scopes):
         names = " ".join([*(s.class_name for s in scopes), *(s.short_name for s in scopes)])

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 
-from perf_timing.lint import dropped_samples, workload
+from perf_timing.lint import context_warmups, dropped_samples, workload
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import SourceFile
@@ -402,7 +402,12 @@ def _warm_words(source: SourceFile, module: Scope | None) -> tuple[tuple[int, in
     text = SUPPRESSION.sub(lambda found: " " * len(found[0]), source.tree.text)
     if "profiler" in text:
         text = _SCHEDULE.sub(lambda found: " " * len(found[0]), text)
-    spots = [found.span() for found in WARM.finditer(text)]
+    idle = context_warmups.spans(source)
+    spots = [
+        found.span()
+        for found in WARM.finditer(text)
+        if not any(low <= found.start() < high for low, high in idle)
+    ]
     if module is None:
         return tuple(spots)
     functions = sorted((c.node.start, c.node.end) for c in module.children)

@@ -4,10 +4,10 @@
 Reports the opening reading (or the record of the start event) of a measurement whose work has not
 run before: no earlier call, no named warm-up, no first samples that are dropped, and no statistic
 that a first outlier leaves alone. A function that was told by a number to launch another kernel, as
-in run(1, x) before run(2, x), has not run the same work. Nor has what runs before in one mode of a
-Python program only: `if use_triton: warm_up()`, where that is not the usual one. Of training, only
-a clock that is stopped to validate and started again is reported, where it runs while the first
-step compiles the model.
+in run(1, x) before run(2, x), has not run the same work; nor has an idle kernel of C++ that is
+called a warm-up. Nor has what runs before in one mode of a Python program only: `if use_triton:
+warm_up()`, where that is not the usual one. Of training, only a clock that is stopped to validate
+and started again is reported, where it runs while the first step compiles the model.
 
 ## Why it misleads
 The first execution may create the context, compile and load kernels, grow the allocator, set up
@@ -414,11 +414,8 @@ def _prints_each(source: SourceFile, region: Region) -> bool:
 
 def _is_window(region: Region) -> bool:
     """Whether a counted loop, that does not look at its counter, repeats all the work."""
-    works = workload.works(region)
-    loops = [region.inner_loops(s.site)[:1] for s in works]
-    return bool(works) and all(
-        found and found[0] is loops[0][0] and not _looks_at_counter(found[0]) for found in loops
-    )
+    loops = [region.inner_loops(s.site)[:1] for s in workload.works(region)]
+    return bool(loops) and all(found and not _looks_at_counter(found[0]) for found in loops)
 
 
 def _looks_at_counter(loop: Node) -> bool:

@@ -370,6 +370,16 @@ def _launched_at(step: Step) -> Node:
     return step.site if step.helpers else step.node
 
 
+def _is_declared(name: Node) -> bool:
+    """Whether a name stands in a declaration of C++, or in the instantiation of a template."""
+    parent = name.parent
+    return (
+        parent is not None
+        and parent.kind == "declarator"
+        and (parent.parent is None or parent.parent.kind != "function")
+    )
+
+
 def _unrolled(source: SourceFile) -> bool:
     """Whether a graph of the file was captured from a loop: one replay is many executions."""
     for node in source.tree.of_kind("with"):
@@ -396,7 +406,7 @@ def _repeated(source: SourceFile, scope: Scope, depth: int) -> bool:
             n
             for s in source.scopes.all
             for n in s.nodes
-            if n.kind == "name" and n.text == scope.short_name
+            if n.kind == "name" and n.text == scope.short_name and not _is_declared(n)
         ]
         named = sum(s.short_name == scope.short_name for s in source.scopes.all)
         if len(uses) > max(1, named):
