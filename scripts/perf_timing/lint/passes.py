@@ -90,7 +90,7 @@ def _calls(body: Node) -> list[Node]:
 def _brought_to(call: Node) -> set[str]:
     """What a call is given to write: copy(h_left, d_left, n), or query(&left)."""
     given = positional(call)
-    found = {base_name(a.text.lstrip("&* ")) for a in given if a.text.startswith("&")}
+    found = {base_name(a.text) for a in given if a.tree.text[a.start - 1] == "&"}
     if given and _COPIES.search(last_segment(callee_text(call))):
         found.add(base_name(given[0].text.lstrip("&* ")))
     return found
