@@ -738,6 +738,14 @@ def target_key(target: Node) -> str:
     return key
 
 
+def is_dropped(call: Node) -> bool:
+    """Whether nothing takes what a call returns: a statement of its own, or `_ = f()`."""
+    parent = call.parent
+    if parent is not None and parent.kind == "assign":
+        return parent.children[0].text == "_"
+    return parent is not None and parent.kind in ("block", "module")
+
+
 def is_target(node: Node) -> bool:
     """Whether a node is what an assignment gives its value to."""
     parent = node.parent

@@ -22,6 +22,7 @@ from perf_timing.lint.scopes import (
     Scope,
     call_args,
     callee_text,
+    is_dropped,
     last_segment,
     loop_header,
     loops_around,
@@ -435,7 +436,7 @@ def _warm_callers(
             return _warm_callers(source, outer, steps, mine, depth + 1)
     if not sites and scope.name and _offers_warmup(source, scope, mine):
         return True
-    discarded = [c for c in sites if c.parent is not None and c.parent.kind in ("block", "module")]
+    discarded = [call for call in sites if is_dropped(call)]
     if len(sites) > 1 and discarded and discarded[0] is sites[0] and len(discarded) < len(sites):
         return True  # the first call's result is thrown away
     if len(sites) > 1 and _is_silent(sites[0]) and not all(map(_is_silent, sites)):

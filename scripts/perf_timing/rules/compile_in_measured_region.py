@@ -66,7 +66,14 @@ from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.lazy import lazy_names, used
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import Scope, callee_text, last_segment, positional, squeeze
+from perf_timing.lint.scopes import (
+    Scope,
+    callee_text,
+    is_dropped,
+    last_segment,
+    positional,
+    squeeze,
+)
 
 CODE = "TIM206"
 LABEL = "JIT-IN-TIMED"
@@ -201,7 +208,7 @@ def _passed_in(
     if not mine or warmups.warmed_inside(source, region, mine):
         return None
     for site in source.scopes.call_sites(scope):
-        for argument in positional(site):
+        for argument in () if is_dropped(site) else positional(site):
             for name in lazy:
                 if re.search(
                     rf"(?<![\w.]){re.escape(name)}(?!\w)", argument.text
@@ -211,12 +218,12 @@ def _passed_in(
 
 
 def _used_before(source: SourceFile, name: str, made: Node, site: Node) -> bool:
-    around = source.scopes.scope_of(site)
+    around = list(source.scopes.scope_of(site).enclosing())
     return any(
         node.kind == "name" and node.text == name and made.end < node.start < site.start
-        for scope in [*around.enclosing(), *source.scopes.all]
+        for scope in [*around, *source.scopes.all]
         for node in scope.nodes
-        if scope is around or scope.node.start > made.end
+        if scope in around or scope.node.start > made.end
     )
 
 
