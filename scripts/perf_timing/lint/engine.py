@@ -236,7 +236,7 @@ class SourceFile:
         places = [region.delta]
         names = list(results)
         if not names and region.delta.kind == "binary":
-            names = [target_key(c) for c in region.delta.children[:2]]
+            names = [target_key(c) for c in region.delta.children[:2] if c.kind != "call"]
         for name in names if results else ():
             places += self._uses_of(name, region)
         if region.kind == "clock" and region.delta is region.end and region.end.kind == "call":

@@ -153,6 +153,9 @@ class Flow:
         function = None
         if node.kind == "call" and not self._may_wait(node, scope):
             function = self.scopes.called_function(node, scope)
+        if function is not None and (heirs := self.scopes.overrides(function)):
+            yield from self._of_choices(node, scope, depth, heirs)
+            return
         if (
             function is not None
             and not self._compiled(function)
@@ -393,13 +396,26 @@ class Flow:
     def _context(self, node: Node, scope: Scope, depth: int) -> Iterator[Step]:
         for item in node.children:
             call = item.children[0] if item.kind == "item" and item.children else None
-            if call is None or call.kind != "call":
+            if call is None:
                 continue
-            enter, leave = self.manager(call, scope, depth)
+            if call.kind == "call":
+                enter, leave = self.manager(call, scope, depth)
+            elif call.kind == "name":
+                enter, leave = self._of_object(call, scope, depth)
+            else:
+                continue
             for step in enter:
                 yield replace(step, site=item, position=item.end)
             for step in leave:
                 yield replace(step, site=node, position=node.end)
+
+    def _of_object(self, name: Node, scope: Scope, depth: int) -> tuple[list[Step], list[Step]]:
+        """Steps at entry and exit of an object of a class of the file: `with timer:`."""
+        made = self.scopes.class_of(squeeze(name.text), scope, name)
+        methods = self.scopes.classes.get(made, []) if made else []
+        enter = [s for m in methods if m.name == "__enter__" for s in self.steps(m, depth + 1)]
+        leave = [s for m in methods if m.name == "__exit__" for s in self.steps(m, depth + 1)]
+        return enter, leave
 
     def manager(self, call: Node, scope: Scope, depth: int = 0) -> tuple[list[Step], list[Step]]:
         """Steps at entry and exit of a context manager that the file defines."""

@@ -709,7 +709,7 @@ class Roles:
             return {BLOCKING} if self.evidence else set()  # its outputs are on the host
         if self._is_pipeline(node, callee, scope):
             return {BLOCKING} if self.evidence else set()  # images or text come back
-        if short == "run" and re.search(r"sess", callee):
+        if short == "run" and (re.search(r"sess", callee) or self._is_session(callee, scope)):
             return {BLOCKING}
         if short in ("execute_async_v2", "execute_async_v3", "execute_async", "enqueue_v3"):
             return {WORK}
@@ -754,6 +754,13 @@ class Roles:
             return False
         made = self.scopes.definition(node, callee, scope)
         return made is not None and bool(words.PIPELINE.search(made.text[:200]))
+
+    def _is_session(self, callee: str, scope: Scope) -> bool:
+        """Whether a method is one of an InferenceSession of ONNX Runtime."""
+        if "InferenceSession" not in self.scopes.tree.text:
+            return False
+        pairs = self.scopes.assignments(callee.rpartition(".")[0], scope)
+        return any("InferenceSession(" in value.text[:80] for _, value in pairs)
 
     @cached_property
     def _pipelines(self) -> bool:

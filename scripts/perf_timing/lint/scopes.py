@@ -584,6 +584,30 @@ class Scopes:
         candidates = [s for s in self.functions.get(name, []) if s.class_name]
         return candidates[0] if len(candidates) == 1 else None
 
+    def overrides(self, method: Scope) -> list[Scope]:
+        """What stands for a method of a base class of Python that does nothing itself."""
+        if self.language != "python" or not method.class_name or not _is_stub(method):
+            return []
+        heirs = self._heirs(method.class_name)
+        named = self.functions.get(method.short_name, [])
+        return [other for other in named if other.class_name in heirs and not _is_stub(other)]
+
+    def _heirs(self, name: str) -> set[str]:
+        """The classes of a Python file that inherit from a class of that name."""
+        found = {name}
+        for _ in range(4):
+            found |= {heir for heir, bases in self._bases_of.items() if found & bases}
+        return found
+
+    @cached_property
+    def _bases_of(self) -> dict[str, set[str]]:
+        heads = (re.match(_CLASS_HEAD, node.text) for node in self.tree.of_kind("class"))
+        return {
+            head[1]: {last_segment(part.strip()) for part in head[2].split(",")}
+            for head in heads
+            if head is not None
+        }
+
     def call_sites(self, scope: Scope) -> list[Node]:
         """Calls in this file that run the function `scope`."""
         called = scope.short_name or self._lambda_name(scope)
@@ -631,6 +655,20 @@ class Scopes:
 
 # What makes a function of a function that does the same.
 _WRAPS = re.compile(r"(partial|jit|compile|no_grad|inference_mode|vmap|wraps?)$")
+_CLASS_HEAD = r"class\s+(\w+)\s*\(([^()]*)\)"
+_NO_BODY = re.compile(
+    r"(?:[rRuU]?(?:\"\"\"|\'\'\').*?(?:\"\"\"|\'\'\')\s*)?"
+    r"(?:pass|\.\.\.|return|return None|raise NotImplementedError\b[^\n]*)?",
+    re.DOTALL,
+)
+
+
+def _is_stub(function: Scope) -> bool:
+    """Whether a function of Python has nothing but a docstring, `pass`, `...` or its refusal."""
+    body = function.body
+    return body is not None and _NO_BODY.fullmatch(body.text.strip()) is not None
+
+
 # What an object is made of: std::make_unique<Job>(n), new Job[4].
 _MADE_OF = re.compile(r"(?:(?:\w+::)*make_(?:unique|shared)\s*<|new\b)\s*(?:\w+::)*(\w+)")
 # struct Job final : public Base, with the name and the list of what it inherits from.
@@ -743,6 +781,8 @@ def is_dropped(call: Node) -> bool:
     parent = call.parent
     if parent is not None and parent.kind == "assign":
         return parent.children[0].text == "_"
+    if parent is not None and parent.kind in ("for", "while"):  # without braces
+        return call.tree.language == "cuda" and parent.children[-1] is call
     return parent is not None and parent.kind in ("block", "module")
 
 

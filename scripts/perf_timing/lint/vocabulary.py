@@ -307,7 +307,7 @@ DEVICE_EVIDENCE = {
     "python": re.compile(
         r"\bcuda\b|['\"]mps\b|torch\.(mps|xpu|hpu|npu|accelerator)|['\"](xpu|hpu|npu|hip)\b"
         r"|\brocm\b|tensorrt|torch2trt|TRTModule"
-        r"|(CUDA|Tensorrt|ROCM|MIGraphX)ExecutionProvider"
+        r"|(CUDA|Tensorrt|ROCM|MIGraphX)ExecutionProvider|\b(ti|taichi)\.(gpu|vulkan|metal)\b"
     ),
     "cuda": re.compile(r"<<<"),
 }
@@ -325,7 +325,7 @@ DEVICE_EVIDENCE_IN_CODE = {
     ),
 }
 # "gpu" counts beside a library that computes on one.
-DEVICE_TEXT = re.compile(r"['\"]gpu\b")
+DEVICE_TEXT = re.compile(r"['\"]gpu\b|['\"]/?(device:)?GPU(:\d)?['\"]")
 # `device` alone may be a disk or a lamp: it counts beside a library that computes on devices.
 DEVICE_VARIABLE = re.compile(r"\bdevice\b")
 DEVICE_LIBRARY = re.compile(r"torch|tensor|paddle|mxnet|mindspore|oneflow|onnx|keras|numba|opencl")

@@ -404,12 +404,28 @@ def _prints_each(source: SourceFile, region: Region) -> bool:
     # A mean over executions does not show the first of them.
     printed = [] if source.language == "cuda" and _is_window(region) else value.printed
     shown = [*printed, *(call for call in value.passed if _records(source, call))]
+    if not loops and not value.lists and not value.sums and _decorates_repeated(source, region):
+        return bool(shown)
     return (
         bool(loops)
         and not value.lists
         and (not value.sums or purpose.profiles(source, region))
         and any(any(loop.start <= node.start < loop.end for loop in loops[:1]) for node in shown)
     )
+
+
+def _decorates_repeated(source: SourceFile, region: Region) -> bool:
+    """Whether a Python timer decorates functions that a loop calls: each of its times is shown."""
+    outer = {s.short_name for s in region.scope.enclosing() if s is not region.scope and s.name}
+    named = re.compile(r"@\s*(?:\w+\.)*(\w+)")
+    decorated = (
+        scope
+        for scope in source.scopes.all
+        for found in (named.match(d.text) for d in scope.decorators)
+        if found and found[1] in outer
+    )
+    sites = (call for scope in decorated for call in source.scopes.call_sites(scope))
+    return any(loops_around(site) for site in sites)
 
 
 def _is_window(region: Region) -> bool:

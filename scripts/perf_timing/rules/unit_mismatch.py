@@ -67,7 +67,14 @@ from perf_timing.lint.facts import Node
 from perf_timing.lint.quantities import Quantity, literal, unit_name
 from perf_timing.lint.quantity_values import Problem
 from perf_timing.lint.quotients import factors, is_product, operator_between, whole_product
-from perf_timing.lint.scopes import callee_text, last_segment, operator, positional, squeeze
+from perf_timing.lint.scopes import (
+    callee_text,
+    last_segment,
+    loop_header,
+    operator,
+    positional,
+    squeeze,
+)
 from perf_timing.lint.time_sources import may_time
 from perf_timing.lint.unit_labels import Label, label_after, label_before, label_of_name
 
@@ -123,7 +130,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if _always_to_seconds(source, problem) or _converted_with_count(problem):
             continue
-        if _told_as_it_is(source, problem):
+        if _told_as_it_is(source, problem) or _per_execution(source, problem):
             continue
         related = [place for value in (problem.value, problem.other) if value is not None
                    for place in _sources(problem, value)]  # fmt: skip
@@ -382,6 +389,43 @@ def _averages(source: SourceFile, problem: Problem) -> bool:
         for trips in _trips(source)
         for shift in shifts
     )
+
+
+def _per_execution(source: SourceFile, problem: Problem) -> bool:
+    """Whether a time is that of one execution as it stands: s of 1000 runs are the ms of one."""
+    if problem.kind != "label" or problem.label is None or problem.value.kind != "time":
+        return False
+    above, below = factors(problem.node)
+    if problem.value.divided or any(part.kind == "number" for part in below):
+        return False
+    numbers = [literal(part.text) for part in above if part.kind == "number"]
+    if not all(number is not None and _converts(number.value) for number in numbers):
+        return False
+    scope = source.scopes.scope_of(problem.node)
+    loops = (
+        node
+        for region in source.regions.all
+        if region.scope is scope and not region.carried
+        for node in scope.nodes
+        if node.kind == "for" and region.holds(node)
+    )
+    trips = {count for loop in loops if (count := _counted(source, loop))}
+    shifts = {exponent - problem.label.exponent for exponent in problem.value.exponents}
+    return any(abs(math.log10(count) - shift) < 1e-6 for count in trips for shift in shifts)
+
+
+def _counted(source: SourceFile, loop: Node) -> float:
+    """How often a loop runs over range(1000), or up to 1000 in C++; 0 where it does not say so."""
+    ends = _END_OF_LOOP.search(loop_header(loop))
+    given = ends[1] or ends[2] if ends is not None else ""
+    if re.match(r"[A-Za-z_]", given):
+        made = source.scopes.definition(loop, given, source.scopes.scope_of(loop))
+        given = made.text if made is not None and made.kind == "number" else ""
+    number = literal(given) if given else None
+    return number.value if number is not None and number.value > 1 else 0.0
+
+
+_END_OF_LOOP = re.compile(r"range\(\s*([\w.]+)\s*\)|<=?\s*([\w.]+)\s*;")
 
 
 def _converted_with_count(problem: Problem) -> bool:

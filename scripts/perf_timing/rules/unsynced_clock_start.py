@@ -62,6 +62,7 @@ from perf_timing.lint import (
     programs,
     purpose,
     repairs,
+    warmups,
     workload,
 )
 from perf_timing.lint import roles as r
@@ -376,7 +377,9 @@ def _pending_at(source: SourceFile, region: Region, place: Node, scope: Scope) -
         if workload.compiles(before[index]):
             before = before[index + 1 :]  # it takes seconds: what was queued before it is done
             break
+    late = warmups.late_start(region) if place is region.start else None
     loops = region.sample_loops if place is region.start else loops_around(place)
+    loops = [late[0]] if late is not None and not loops else loops
     for loop in loops[:1]:
         body = loop_body(loop)
         if body is not None:
