@@ -111,7 +111,9 @@ def factors(node: Node) -> tuple[list[Node], list[Node]]:
             return above + up, below + down
         return above + down, below + up
     if node.kind == "call" and last_segment(callee_text(node)) in _WRAPS and positional(node):
-        return factors(positional(node)[0])
+        given = positional(node)
+        told = [value for value in given if value.kind != "number"]  # max(1, runs)
+        return factors((told or given)[0])
     if node.kind == "cast" and node.children:
         return factors(node.children[-1])
     return [node], []

@@ -680,7 +680,7 @@ class Roles:
             r"warp|wp\.|cuda\.core", full
         ):
             return {WORK}
-        if short in ("lower", "compile") and "jax" in self.libraries and "(" in function.text:
+        if short in ("lower", "compile") and self._stages(node, function, scope):
             return {COMPILE} if short == "compile" else set()  # jax.jit(f).lower(x).compile()
         if short == "apply" and self.libraries & {"jax", "flax"}:
             return {WORK, LIKELY}
@@ -1333,6 +1333,15 @@ class Roles:
             r"\b(host|device)_vector\s*<[^;{}()]*>[\s&*]+(\w+)", self.scopes.tree.text
         )
         return {place: frozenset(n for p, n in named if p == place) for place in ("host", "device")}
+
+    def _stages(self, node: Node, function: Node, scope: Scope) -> bool:
+        """Whether JAX is told to lower a function or to compile it, which runs on the host."""
+        if "jax" not in self.libraries:
+            return False
+        if "(" in function.text or (last_segment(function.text) == "lower" and positional(node)):
+            return True
+        made = self.scopes.assignments(function.text.rpartition(".")[0], scope)
+        return any(".lower(" in value.text for _, value in made)
 
     def _copies_vector(self, node: Node) -> bool:
         """`host_vector<T> h = d;`, `h = d;`, `host_vector<T> h(d);`: the host waits for a copy."""

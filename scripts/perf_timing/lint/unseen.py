@@ -43,7 +43,15 @@ def works(source: SourceFile, region: Region) -> bool:
     if source.means_host_time(region):
         return False
     calls = [n for n in region.scope.nodes if n.kind == "call" and region.holds(n)]
+    if region.kind == "event":  # whoever records events around a call means the device
+        return any(_is_given_data(source, region, call) for call in calls)
     return any(_may_work(source, region, call) for call in calls)
+
+
+def _is_given_data(source: SourceFile, region: Region, call: Node) -> bool:
+    """Whether a call gets more than numbers and texts, and is no output."""
+    given = any(value.kind not in ("number", "string") for value in positional(call))
+    return given and r.IO not in source.roles.of(call, region.scope)
 
 
 def _may_work(source: SourceFile, region: Region, call: Node) -> bool:

@@ -221,6 +221,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if fates.calibrates(source, region) or convergence.runs_to_tolerance(region):
         return False
+    if source.language == "python" and _FORWARD.fullmatch(region.scope.short_name):
+        return False  # of a module: each layer and each call of it tells its time
     if fates.asserted_positive(source, region):
         return False
     if captions.means_first(source, region) or programs.is_copy_stage(source, region):
@@ -244,6 +246,9 @@ def _applies(source: SourceFile, region: Region) -> bool:
     if programs.is_long(source, region) and not told:
         return False
     return not _repeated(source, region.scope, 0)
+
+
+_FORWARD = re.compile(r"forward(_(?!bench|time|pass)\w+)?")
 
 
 def _runs_through(region: Region) -> bool:
