@@ -94,6 +94,8 @@ def of_call(name: str, full: str, call: Node, torch_timers: bool) -> Value:
 
 
 def _of_cpp_call(last: str, full: str, call: Node) -> Value:
+    if call.child("targs") is not None and full in CPP_CLOCKS:
+        return None  # time<milliseconds>(f) is a template of the program, no clock of the library
     unit = CPP_CLOCKS.get(full)
     if unit in SECONDS:
         return time(unit, call)
