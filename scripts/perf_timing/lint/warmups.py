@@ -428,8 +428,6 @@ def _warm_callers(
     """
     sites = source.scopes.call_sites(scope) if depth < 6 else []
     outer = scope.parent
-    if not sites and depth < 6:
-        sites = _calls_of_lambda(source, scope)
     if not sites and depth < 6 and outer is not None and outer.node.kind == "function":
         sites = _calls_of_made(source, scope, outer)
         if not sites:
@@ -457,19 +455,6 @@ def _is_silent(call: Node) -> bool:
         child.kind == "keyword" and _SILENT.match(squeeze(child.text))
         for child in (args.children if args is not None else ())
     )
-
-
-def _calls_of_lambda(source: SourceFile, scope: Scope) -> list[Node]:
-    """The calls of a lambda of C++ under the name that it is given: auto run = [&](int n) {...}."""
-    given = scope.node.parent
-    if scope.node.tree.language != "cuda" or given is None or given.kind != "assign":
-        return []
-    name = given.children[0].text
-    return [
-        call
-        for call in source.scopes.calls_by_name.get(name, [])
-        if call.start > scope.node.end and source.scopes.scope_of(call) is scope.parent
-    ]
 
 
 def _calls_of_made(source: SourceFile, inner: Scope, maker: Scope) -> list[Node]:

@@ -62,6 +62,7 @@ import math
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint import turns
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.quantities import Quantity, literal, unit_name
@@ -70,7 +71,6 @@ from perf_timing.lint.quotients import factors, is_product, operator_between, wh
 from perf_timing.lint.scopes import (
     callee_text,
     last_segment,
-    loop_header,
     operator,
     positional,
     squeeze,
@@ -414,18 +414,10 @@ def _per_execution(source: SourceFile, problem: Problem) -> bool:
     return any(abs(math.log10(count) - shift) < 1e-6 for count in trips for shift in shifts)
 
 
-def _counted(source: SourceFile, loop: Node) -> float:
+def _counted(source: SourceFile, loop: Node) -> int:
     """How often a loop runs over range(1000), or up to 1000 in C++; 0 where it does not say so."""
-    ends = _END_OF_LOOP.search(loop_header(loop))
-    given = ends[1] or ends[2] if ends is not None else ""
-    if re.match(r"[A-Za-z_]", given):
-        made = source.scopes.definition(loop, given, source.scopes.scope_of(loop))
-        given = made.text if made is not None and made.kind == "number" else ""
-    number = literal(given) if given else None
-    return number.value if number is not None and number.value > 1 else 0.0
-
-
-_END_OF_LOOP = re.compile(r"range\(\s*([\w.]+)\s*\)|<=?\s*([\w.]+)\s*;")
+    ran = turns.turns(source, loop, source.scopes.scope_of(loop))
+    return ran[""] if ran is not None and not any(ran) and ran[""] > 1 else 0
 
 
 def _converted_with_count(problem: Problem) -> bool:
