@@ -12,7 +12,7 @@ A rule gets a `SourceFile` and yields `Report`s. Everything is computed when fir
     source.tree             the uniform tree (facts.Node)
 
 The assumptions are written down where they are made: the module docstrings of vocabulary, scopes,
-devices, roles, flow and regions.
+devices, roles, flow and regions, which names the modules that find the regions.
 """
 
 import re

@@ -7,28 +7,25 @@ taken: in the other case, the reading before it is the one that counts.
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from perf_timing.lint import roles as r
+from perf_timing.lint.clocks import Clocks
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import exclusive
 from perf_timing.lint.scopes import Scope, callee_text, last_segment, target_key
 
-if TYPE_CHECKING:
-    from perf_timing.lint.regions import Regions
-
 Difference = tuple[Node, Node, Node, Scope]
 
 
-def handed_on(regions: "Regions") -> Iterator[Difference]:
+def handed_on(clocks: Clocks) -> Iterator[Difference]:
     """(value of the end, start reading, end reading, scope) of readings that are given away.
 
     They are all read in the function that gives them away, each under its name.
     """
-    for scope in regions.scopes.all if regions.scopes.language == "python" else ():
+    for scope in clocks.scopes.all if clocks.scopes.language == "python" else ():
         for node in scope.nodes:
             if node.kind in ("tuple", "dict") and _is_given_away(node):
-                for (start, _), (end, value) in pairwise(_read_here(regions, node, scope)):
+                for (start, _), (end, value) in pairwise(_read_here(clocks, node, scope)):
                     yield value, start, end, scope
 
 
@@ -43,22 +40,22 @@ def _is_given_away(pair: Node) -> bool:
     return parent is not None and parent.kind == "return"
 
 
-def _read_here(regions: "Regions", pair: Node, scope: Scope) -> list[tuple[Node, Node]]:
+def _read_here(clocks: Clocks, pair: Node, scope: Scope) -> list[tuple[Node, Node]]:
     """(reading, where the pair names it), in the order of the readings; each once."""
     found: dict[int, tuple[Node, Node]] = {}
     for child in pair.children:
         value = child.children[-1] if child.kind == "pair" and child.children else child
-        reading = regions.clock_of(value, scope) if value.kind == "name" else None
+        reading = clocks.clock_of(value, scope) if value.kind == "name" else None
         if (
             reading is not None
-            and r.CLOCK in regions.roles.of(reading, scope)
-            and regions.scopes.scope_of(reading) is scope
+            and r.CLOCK in clocks.roles.of(reading, scope)
+            and clocks.scopes.scope_of(reading) is scope
         ):
             found[id(reading)] = (reading, value)
     return sorted(found.values(), key=lambda one: one[0].start)
 
 
-def before_branch(regions: "Regions", difference: Difference) -> Iterator[Difference]:
+def before_branch(clocks: Clocks, difference: Difference) -> Iterator[Difference]:
     """The same difference with the reading that counts where a branch did not take a later one.
 
     t1 = clock(); if last: step(); t1 = clock(); print(t1 - t0)
@@ -70,10 +67,10 @@ def before_branch(regions: "Regions", difference: Difference) -> Iterator[Differ
         return
     given = [
         (target, reading)
-        for target, value in regions.scopes.assignments(target_key(name), scope)
+        for target, value in clocks.scopes.assignments(target_key(name), scope)
         if target.end <= branch.start
         and not exclusive(target, end)
-        and (reading := regions.clock_of(value, scope)) is not None
+        and (reading := clocks.clock_of(value, scope)) is not None
     ]
     if given and start.start < given[-1][1].start and len(branch.children) == 2:
         yield delta, start, given[-1][1], scope

@@ -799,6 +799,15 @@ def operator(node: Node) -> str:
     return node.tree.text[node.children[0].end : node.children[1].start].strip()
 
 
+def bare_operator(node: Node) -> str:
+    """The operator of a binary node, without the brackets, remarks and casts beside it."""
+    if len(node.children) < 2:
+        return ""
+    gap = node.tree.text[node.children[0].end : node.children[1].start]
+    gap = re.sub(r"//[^\n]*|/\*.*?\*/", "", gap) if node.tree.language == "cuda" else gap
+    return re.sub(r"[\s()\\]|static_cast|double|float|int64_t|int|long|#[^\n]*", "", gap)
+
+
 def callee_text(call: Node) -> str:
     """The text of what is called: `torch.cuda.synchronize`, `kernel[grid]`, `model(x).item`."""
     if call.callee is None:

@@ -64,6 +64,7 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.scopes import (
     Scope,
+    bare_operator,
     base_name,
     callee_text,
     keyword,
@@ -118,9 +119,7 @@ def _read_names(source: SourceFile) -> dict[str, list[tuple[int, Scope | None]]]
         for node in scope.nodes:
             # cuda.core and CuPy subtract events: after - before.
             if (
-                node.kind == "binary"
-                and source.regions.operator(node) == "-"
-                and len(node.children) == 2
+                node.kind == "binary" and bare_operator(node) == "-" and len(node.children) == 2
             ) and all(c.kind == "name" for c in node.children):
                 for child in node.children:
                     found["-" + target_key(child)].append((node.line, None))

@@ -67,6 +67,7 @@ from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
     Scope,
+    bare_operator,
     base_name,
     callee_text,
     last_segment,
@@ -161,11 +162,7 @@ def _of_name(source: SourceFile, scope: Scope, name: str, after: int) -> Iterato
 def _is_count_division(source: SourceFile, node: Node, part: Node) -> bool:
     if node.kind == "augassign" and "/=" in node.text:
         return True
-    if (
-        node.kind != "binary"
-        or len(node.children) != 2
-        or not source.regions.operator(node).endswith("/")
-    ):
+    if node.kind != "binary" or len(node.children) != 2 or not bare_operator(node).endswith("/"):
         return False
     below = node.children[1]
     if node.children[0].start > part.start or part.end > node.children[0].end:

@@ -66,7 +66,14 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, positional, squeeze, target_key
+from perf_timing.lint.scopes import (
+    bare_operator,
+    callee_text,
+    last_segment,
+    positional,
+    squeeze,
+    target_key,
+)
 
 CODE = "TIM208"
 LABEL = "SETUP-IN-TIMED"
@@ -321,7 +328,7 @@ def _subtracted(source: SourceFile, region: Region) -> bool:
     scope = source.scopes.scope_of(region.start)
     return any(
         node.kind == "binary"
-        and source.regions.operator(node) == "-"
+        and bare_operator(node) == "-"
         and name in {target_key(child) for child in node.children}
         for node in scope.nodes
     )
