@@ -2,7 +2,6 @@
 
 import pytest
 from perf_timing.lint import astgrep, facts
-from perf_timing.lint import roles as r
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.flow import device_condition, host_condition, pending
 from perf_timing.lint.model import Unit
@@ -15,16 +14,6 @@ def source(text: str, language: str = "python") -> SourceFile:
     return SourceFile(
         Unit("snippet", language, text), facts.build_tree(text, language, scan.matches)
     )
-
-
-def roles_on_line(file: SourceFile, line: int) -> set[str]:
-    return {
-        role
-        for scope in file.scopes.all
-        for step in file.flow.steps(scope)
-        if step.node.line == line
-        for role in step.roles
-    }
 
 
 class TestTree:
@@ -143,50 +132,6 @@ class TestDevices:
 
 
 class TestSteps:
-    @pytest.mark.parametrize(
-        ("call", "role"),
-        [
-            ("torch.cuda.synchronize()", r.WAIT),
-            ("torch.accelerator.synchronize()", r.WAIT),
-            ("stream.synchronize()", r.WAIT),
-            ("y.block_until_ready()", r.WAIT),
-            ("loss.item()", r.READ),
-            ("float(loss)", r.READ),
-            ("x.to('cpu')", r.READ),
-            ("graph.replay()", r.REPLAY),
-            ("loss.backward()", r.WORK),
-            ("optimizer.step()", r.WORK),
-            ("dist.all_reduce(x)", r.WORK),
-            ("model(x)", r.WORK),
-            ("time.perf_counter()", r.CLOCK),
-            ("print(x)", r.IO),
-            ("torch.empty(3, device='cuda')", r.ALLOC),
-            ("torch.compile(f)", r.COMPILE),
-            ("triton.testing.do_bench(f)", r.HARNESS),
-        ],
-    )
-    def test_a_call_has_its_role(self, call: str, role: str) -> None:
-        head = "import torch, time, triton\nimport torch.distributed as dist\n# cuda\n"
-        assert role in roles_on_line(source(f"{head}{call}\n"), 4)
-
-    @pytest.mark.parametrize(
-        "call",
-        [
-            "torch.cuda.is_available()",
-            "x.view(3, 4)",
-            "json.loads(x)",
-            "tokenizer(x)",
-            "model.eval()",
-            "scheduler.step()",
-            "dec.decode(raw)",
-            "stream.wait_stream(other)",
-            "load_model(x)",
-        ],
-    )
-    def test_what_neither_works_nor_waits_has_no_role(self, call: str) -> None:
-        file = source(f"import torch, json\n# cuda\n{call}\n")
-        assert not roles_on_line(file, 3) & {r.WORK, r.WAIT, r.READ, r.BLOCKING}
-
     def test_a_helper_is_looked_into_four_calls_deep(self) -> None:
         text = (
             "import torch\ndef a():\n    torch.cuda.synchronize()\ndef b():\n    a()\n"

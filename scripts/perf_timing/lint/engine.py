@@ -5,7 +5,7 @@ A rule gets a `SourceFile` and yields `Report`s. Everything is computed when fir
     source.regions.all      measured regions (regions.Region), each with its `steps`
     source.regions.pairs    elapsed-time calls with the records of their events
     source.regions.deltas   differences of two readings of a clock
-    source.flow.steps(s)    what a scope does, helpers inlined (flow.Step with roles of roles.py)
+    source.flow.steps(s)    what a scope does, helpers inlined (flow.Step with roles of roles/)
     source.units            (contradictions between units of time, times that are converted)
     source.scopes           functions, imports, assignments, call sites
     source.devices.of(n, s) whether a value lives on the device
