@@ -59,6 +59,67 @@ def test_a_span_in_a_long_file_about_something_else_is_left_alone(
     assert rules_in(lint, project, "serve.py", text) == set()
 
 
+ONCE = """\
+    torch.cuda.synchronize()
+    t0 = time.perf_counter()
+    {work}
+    torch.cuda.synchronize()
+    took = time.perf_counter() - t0
+"""
+OF_ONE = {"missing-warmup", "single-sample"}
+
+
+def test_a_time_printed_in_milliseconds_is_a_measurement_in_any_file(
+    lint: Lint, project: Project
+) -> None:
+    shown = ONCE.format(work="model(x)") + '    print(f"Time: {took * 1000:.2f} ms")\n'
+    text = HEAD + MUCH_ELSE + "def main():\n" + shown
+    assert rules_in(lint, project, "verify_linear.py", text) == OF_ONE
+
+
+@pytest.mark.parametrize(
+    "compared", ["assert other < took", 'print(f"{other / took:.1f}x")', "if took > 2 * other:"]
+)
+def test_times_of_two_calls_that_are_compared_are_measurements_in_any_file(
+    lint: Lint, project: Project, compared: str
+) -> None:
+    other = ONCE.replace("took", "other").format(work="torch.matmul(x, x.T)")
+    both = ONCE.format(work="model(x)") + other
+    end = "        raise ValueError\n" if compared.endswith(":") else ""
+    text = HEAD + MUCH_ELSE + f"def main():\n{both}    {compared}\n{end}"
+    assert rules_in(lint, project, "verify_linear.py", text) == OF_ONE
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        'print(f"Time: {took:.2f} s")',  # how long the program took
+        "assert took < limit",
+        "assert other < took",  # with a time that is none of the device
+        'print(f"{len(items)} items, done")',
+    ],
+)
+def test_other_times_of_a_long_file_are_left_alone(
+    lint: Lint, project: Project, shown: str
+) -> None:
+    timed = ONCE.format(work="model(x)") + "    t1 = time.perf_counter()\n"
+    timed += "    items = sorted(limits)\n    other = time.perf_counter() - t1\n"
+    text = HEAD + MUCH_ELSE + f"def main(limits, limit):\n{timed}    {shown}\n"
+    assert rules_in(lint, project, "verify_linear.py", text) == set()
+
+
+def test_milliseconds_of_a_method_and_of_a_decorator_are_left_alone(
+    lint: Lint, project: Project
+) -> None:
+    shown = ONCE.format(work="self.model(x)") + '    print(f"Time: {took * 1000:.2f} ms")\n'
+    method = "class Pipeline:\n    def run(self):\n" + re.sub("(?m)^", "    ", shown) + "\n"
+    given = shown.replace("self.model(x)", "found = function()") + "    return found\n"
+    decorator = "def told(function):\n    def call():\n" + re.sub("(?m)^", "    ", given)
+    decorator += "\n    return call\n\n\n@told\ndef work():\n    return model(x)\n"
+    text = HEAD + MUCH_ELSE + method + "\n\n" + decorator
+    assert rules_in(lint, project, "verify_linear.py", text) == set()
+
+
 def test_a_clock_without_a_wait_is_reported_everywhere(lint: Lint, project: Project) -> None:
     timed = TIMED.replace("    torch.cuda.synchronize()\n", "")
     text = HEAD + MUCH_ELSE + "def run():\n" + timed

@@ -9,7 +9,8 @@ those. Two things tell:
 - how much of the file is about time: a reading, an event or a wait in every 33 lines; or of the
   block under `if __name__ == "__main__"`, where that times repetitions.
 
-On public code that neither tells, none of 31 such findings was right; see lint-accuracy.md.
+On public code that neither tells, none of 31 such findings was right; see lint-accuracy.md. Rules
+that judge one region also ask `is_told_finely` how its time is shown.
 CUDA C++ and notebooks are always asked: they are programs of one purpose.
 
 `is_benchmark` tells the same of one measured region, in C++ too: the classes and callers around it
@@ -21,7 +22,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from perf_timing.lint import fates, workload
+from perf_timing.lint import comparisons, fates, workload
 from perf_timing.lint import roles as r
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
@@ -71,6 +72,35 @@ def is_named_so(source: SourceFile, node: Node) -> bool:
     for scope in source.scopes.scope_of(node).enclosing():
         names += [scope.name, scope.class_name]
     return any(_NAMES.search(name) for name in names)
+
+
+@remembered
+def is_told_finely(source: SourceFile, region: Region) -> bool:
+    """Whether a plain Python function prints a time in milliseconds, or holds it against another.
+
+    Who looks so closely at what the device does is there to measure, whatever the code is called.
+    That a decorator prints so tells nothing of what it will be put on.
+    """
+    if source.language != "python" or region.kind not in ("clock", "event"):
+        return False
+    if any(scope.class_name for scope in region.scope.enclosing()) or region.wraps_measurement:
+        return False
+    if _runs_given(region):
+        return False
+    shown = (node.text for node in fates.fate(source, region).printed)
+    return any(map(_MILLISECONDS.search, shown)) or comparisons.with_another(source, region)
+
+
+def _runs_given(region: Region) -> bool:
+    """Whether all work is a call of what the function, or the one around it, is given."""
+    given = {name for scope in region.scope.enclosing() for name in scope.parameters}
+    sites = [step.site for step in workload.works(region)]
+    return all(site.kind == "call" and callee_text(site) in given for site in sites)
+
+
+_MILLISECONDS = re.compile(
+    r"(?<![a-z])(ms|us|msecs?|usecs?|(milli|micro)sec\w*)(?![a-z])", re.IGNORECASE
+)
 
 
 @lru_cache(maxsize=2)  # every report of a file asks

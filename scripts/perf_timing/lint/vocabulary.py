@@ -295,9 +295,9 @@ INTENT_NOT_GPU = re.compile(
     r"|conver(t|ting|sion)\W+(\w+\W+){0,2}(model|checkpoint|weights|ckpt)"
     r"|convert_\w*(model|checkpoint|weights|ckpt)"
     r"|paralleli[sz]e|(?<![a-z])(shard(ed|ing)|creat(ed|ing)|maintenance)(?![a-z])"
-    r"|queue|issue_|trace_?time|tracing|jit_?time|import|capture|(?<![a-z])(write|save"
-    r"|disk|ckpt|checkpoint)(?![a-z])|opt_pass|parse|prepare|warm_?up|deadline|timeout"
-    r"|eta(?![a-z])",
+    r"|queue|issue_|(?<![a-z])trac(e_?time|ing)|jit_?time|(?<![a-z])import(?!an)|capture"
+    r"|(?<![a-z])(write|save|disk|ckpt|checkpoint)(?![a-z])|opt_pass|(?<![a-z])pars(e|ing)"
+    r"|prepare|warm_?up|deadline|timeout|(?<![a-z])eta(?![a-z])",
     re.IGNORECASE,
 )
 

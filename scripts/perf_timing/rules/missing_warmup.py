@@ -139,11 +139,11 @@ def check(source: SourceFile) -> Iterator[Report]:
             seen |= {id(region.start), sites}
             costs = ", ".join(_costs(source, region))
             first = _loaded(source, region) or work
-            told = ONE_TOKEN if warm else MESSAGE
-            message = told.format(work=first.site.line, end=region.end.line, costs=costs)
+            text = ONE_TOKEN if warm else MESSAGE
+            message = text.format(work=first.site.line, end=region.end.line, costs=costs)
             related = [(first.site, "first execution"), *_skipped(source, region, first)]
-            rate = _tells_rate(source, region)
-            yield Report(region.start, message, related=tuple(related), anywhere=rate)
+            told = _tells_rate(source, region) or purpose.is_told_finely(source, region)
+            yield Report(region.start, message, related=tuple(related), anywhere=told)
 
 
 def _only_prefilled(source: SourceFile, region: Region) -> bool:

@@ -74,6 +74,7 @@ from pathlib import PurePath
 
 from perf_timing.lint import (
     captions,
+    comparisons,
     convergence,
     fates,
     programs,
@@ -81,6 +82,7 @@ from perf_timing.lint import (
     reductions,
     repetitions,
     sweeps,
+    totals,
     warmups,
     workload,
 )
@@ -89,6 +91,7 @@ from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
+from perf_timing.lint.quotients import quotients
 from perf_timing.lint.regions import Region, remembered
 from perf_timing.lint.scopes import Scope, callee_text, loop_header, loops_around, operator, squeeze
 
@@ -117,7 +120,7 @@ def check(source: SourceFile) -> Iterator[Report]:
         if work in seen:
             continue  # events inside a clock's readings
         seen |= {id(region.start), work}
-        meant = warmups.warms_up(source, region)
+        meant = warmups.warms_up(source, region) or purpose.is_told_finely(source, region)
         yield Report(region.start, MESSAGE.format(end=region.end.line), anywhere=meant)
 
 
@@ -134,7 +137,8 @@ def _is_figure(source: SourceFile, region: Region) -> bool:
         shown = {a for a in applied if _SHOWS.fullmatch(a)}
         others = {a for a in applied - shown if not _NEUTRAL.fullmatch(a)}
         return bool(region.sample_loops and shown) and not others
-    return bool(value.printed or value.returned) or fates.enters_result(source, region)
+    told = value.printed or value.returned or fates.enters_result(source, region)
+    return bool(told) or comparisons.with_another(source, region)
 
 
 # What shows a list of times member by member, and what does nothing to them.
@@ -209,7 +213,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
     # Where data is copied in and out, some of the kernels run once and loops are the algorithm's.
     if all(again) or (any(again) and not _runs_through(region)):
         return False
-    if not purpose.is_benchmark(source, region):
+    if _is_shared_out(source, region) or not purpose.is_benchmark(source, region):
         return False
     if training_loops.is_training(region) and not training_loops.repeats_a_pass(region):
         return False
@@ -357,6 +361,15 @@ def _repeats(source: SourceFile, region: Region, step: Step) -> bool:
         if loop.kind != "for" or pieces is None:
             return True
     return False
+
+
+def _is_shared_out(source: SourceFile, region: Region) -> bool:
+    """Whether Python code divides the time by how often a loop runs, whatever that loop calls."""
+    loops = [n for n in region.scope.nodes if n.kind == "for" and region.holds(n)]
+    counts = set().union(*map(totals.repeated_by, loops)) if source.language == "python" else ()
+    return bool(counts) and any(
+        squeeze(n.text) in counts for q in quotients(source, region) for n in q.below
+    )
 
 
 def _decodes(loop: Node) -> bool:

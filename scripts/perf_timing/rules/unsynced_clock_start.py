@@ -121,8 +121,8 @@ def check(source: SourceFile) -> Iterator[Report]:
         message = MESSAGE.format(clock=callee_text(start), start=start.line, work=left.site.line)
         related = ((left.site, "work queued here"),)
         fixes = repairs.wait_before(source, region, start)
-        rate = _returns_rate(source, region)
-        yield Report(start, message, related=related, fixes=fixes, anywhere=rate)
+        told = _returns_rate(source, region) or purpose.is_told_finely(source, region)
+        yield Report(start, message, related=related, fixes=fixes, anywhere=told)
 
 
 def _runs_given(source: SourceFile, region: Region) -> bool:
