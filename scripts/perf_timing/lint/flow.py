@@ -59,11 +59,6 @@ class Step:
         return r.WORK in self.roles
 
 
-# What C++ has for the host.
-_OF_HOST = re.compile(
-    r"(std::|f?(abs|min|max)$|(sqrt|exp|log|pow|sin|cos|floor|ceil|round)f?$|swap$"
-    r"|(v?s?n?f?printf|puts|[mc]alloc|free|mem(cpy|set|move|cmp)|assert|sizeof)$)"
-)
 # What runs a lambda that it is given before it returns, by its name: a macro, an algorithm of std.
 _RUNS_LAMBDA = re.compile(
     r"[A-Z][A-Z0-9_]*_[A-Z0-9_]+|std::(for_each(_n)?|invoke|apply|visit|call_once|generate(_n)?)"
@@ -331,7 +326,11 @@ class Flow:
                 return False
             name = callee_text(call)
             given = {base_name(a.text) for a in positional(call)}
-            if inner is None and not _OF_HOST.match(name) and given & set(function.parameters):
+            if (
+                inner is None
+                and not words.CPP_HOST.match(name)
+                and given & set(function.parameters)
+            ):
                 return False
         return True
 

@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from perf_timing.lint import captions, conditions, programs, warmups, workload
+from perf_timing.lint import captions, conditions, programs, warm_words, workload
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
@@ -267,7 +267,7 @@ def compiled_in(source: SourceFile, training: StepLoop, clock: RunningClock) -> 
         return None
     opening = clock.opening.start
     calls = [n for n in training.scope.nodes if n.kind == "call" and n.end <= opening]
-    warm = warmups.named_warm(calls) or any(
+    warm = warm_words.named_so(calls) or any(
         last_segment(_callee(step)) == "backward"
         for step in source.flow.steps(training.scope)
         if step.position <= opening

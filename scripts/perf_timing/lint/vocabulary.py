@@ -350,6 +350,11 @@ CPP_SETS_UP = re.compile(
     r"|(cu|hip)sparseCreate|(cu|hip)solver(Dn|Sp|Rf|Mg)?Create|(cu|hip)randCreateGenerator"
     r"|(cu|hip)fft(Make)?Plan\w+|cutensorCreate|ncclCommInit(Rank|All))(_v2)?$"
 )
+# What C++ has for the host.
+CPP_HOST = re.compile(
+    r"(std::|f?(abs|min|max)$|(sqrt|exp|log|pow|sin|cos|floor|ceil|round)f?$|swap$"
+    r"|(v?s?n?f?printf|puts|[mc]alloc|free|mem(cpy|set|move|cmp)|assert|sizeof)$)"
+)
 # What works on memory of the host, whatever the names of its pointers say.
 CPP_HOST_MEMORY = re.compile(
     r"^(static_)?assert$|^HIP_SYMBOL$|^(std::)?(mem(cpy|set|move|cmp)|free)$"

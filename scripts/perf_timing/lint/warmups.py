@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 
-from perf_timing.lint import context_warmups, dropped_samples, workload
+from perf_timing.lint import dropped_samples, foreign_warmups, warm_words, workload
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import SourceFile
@@ -29,14 +29,6 @@ from perf_timing.lint.scopes import (
     positional,
     squeeze,
     target_key,
-)
-
-SUPPRESSION = re.compile(r"lint-timing:[^\n]*")
-WARM = re.compile(
-    r"warm|burn.?in|dry.?run|discard|skip_first|skip_iter|first_iter|untimed|prime_"
-    r"|preheat|pre_?run"
-    r"|\u9884\u70ed|\u70ed\u8eab",
-    re.IGNORECASE,
 )
 
 
@@ -72,12 +64,7 @@ def backward_is_new(source: SourceFile, region: Region) -> bool:
         for s in source.flow.steps(region.scope)
         if s.position <= start
     )
-    return forward and not gone_back and not named_warm(before)
-
-
-def named_warm(calls: list[Node]) -> bool:
-    """Whether one of some calls is a warm-up by its name, whatever it runs."""
-    return any(WARM.search(last_segment(callee_text(call))) for call in calls)
+    return forward and not gone_back and not warm_words.named_so(before)
 
 
 def warmed(source: SourceFile, region: Region) -> bool:
@@ -91,7 +78,9 @@ def warmed(source: SourceFile, region: Region) -> bool:
     kernels = () if workload.only_copies(region) else mine  # a copy is warm when anything ran
     if starts_late(region) or _ran_before(source, scope, start, mine, _is_spared(source, region)):
         return True
-    if _named_warm(source, scope, start, kernels) and not _of_another(source, region, mine):
+    if _named_warm(source, scope, start, kernels) and not foreign_warmups.warms_others(
+        source, region
+    ):
         return True
     if _handed_on(source, scope, start, steps) or harness_of(source, scope) is not None:
         return True
@@ -124,41 +113,6 @@ def late_start(region: Region) -> tuple[Node, str] | None:
 _LATER = re.compile(r"\(?(\w+)==(?!0\)?$)(\w+)\)?")
 
 
-def _of_another(source: SourceFile, region: Region, mine: set[str]) -> bool:
-    """Whether the warm-up that C++ code speaks of has warmed another measurement than this one.
-
-    What runs between the remark and the first measurement behind it is what that one measures, and
-    all that this one measures is called here, and not there.
-    """
-    steps = [s for s in workload.works(region) if not (r.COPY in s.roles or workload.fills(s))]
-    if source.language != "cuda" or not steps or not all(map(_is_told, steps)):
-        return False
-    start = region.start.start
-    marks = [spot[0] for spot in _warm_words(source, None) if spot[0] < start]
-    first = min((m for m in marks if m >= region.scope.node.start), default=start)
-    others = [
-        other
-        for other in source.regions.all
-        if other.scope is region.scope and first < other.start.start < other.end.end <= start
-    ]
-    if not others:
-        return False
-    opening = min(other.start.start for other in others)
-    ran = [s for s in source.flow.steps(region.scope) if first < s.position <= opening and s.works]
-    warm = set().union(*map(workload.identities, ran)) if ran else set()
-    warmed_here = any(
-        workload.telling_identities(workload.works(o)) & warm
-        for o in others
-        if o.start.start == opening
-    )
-    return warmed_here and all(map(_is_told, ran)) and not any(m > opening for m in marks)
-
-
-def _is_told(step: Step) -> bool:
-    """Whether a step is a launch or a library call that stands in the measuring function itself."""
-    return not step.helpers and r.OPAQUE not in step.roles and r.LIKELY not in step.roles
-
-
 def ran_before(source: SourceFile, scope: Scope, position: int, steps: list[Step]) -> bool:
     """Whether the work of `steps` ran before `position`, in the scope or in a caller."""
     mine = workload.telling_identities(steps)
@@ -187,7 +141,7 @@ def warms_up(source: SourceFile, region: Region) -> bool:
     return (
         source.language == "python"
         and region.scope.node.kind == "function"
-        and _between(source, _warm_words(source, None), region.scope.node.start, start)
+        and _between(source, warm_words.spots(source, None), region.scope.node.start, start)
         and any(
             loops_around(s.site) and workload.identities(s) & mine
             for s in source.flow.steps(region.scope)
@@ -295,13 +249,14 @@ def _called_before(
     """Whether a call of which nothing is known but that it is measured stands before as well."""
     return any(
         call.end <= position
-        and callee_text(call) == name
+        and callee_text(call) == name.partition("<")[0]
+        and ("<" not in name or name in workload.call_names(call))
         and source.scopes.scope_of(call) is scope
         and not left_out(call)
         and not in_one_mode(source, call.start, position)
         and not (words.CPP_CUB.match(name) and source.roles.asks_size(call))
         for name in mine
-        for call in source.scopes.calls_by_name.get(last_segment(name), [])
+        for call in source.scopes.calls_by_name.get(last_segment(name.partition("<")[0]), [])
     )
 
 
@@ -317,10 +272,10 @@ def _named_warm(
         if around is scope and mine:
             first = max([first, *_others_warmed(source, scope, position, mine)])
         if around.node.kind == "function":
-            if _between(source, _warm_words(source, None), first, position):
+            if _between(source, warm_words.spots(source, None), first, position):
                 return True
         elif around.node.kind == "module" and around is scope:
-            return _between(source, _warm_words(source, around), first, position)
+            return _between(source, warm_words.spots(source, around), first, position)
     return False
 
 
@@ -331,7 +286,7 @@ def _others_warmed(
     if source.language != "python":
         return []
     calls = [n for n in scope.nodes if n.kind == "call" and n.end <= position]
-    if named_warm(calls):
+    if warm_words.named_so(calls):
         return []
     found = []
     for other in source.regions.all:
@@ -385,38 +340,11 @@ def _modes(source: SourceFile) -> tuple[tuple[int, int], ...]:
         if re.search(usual, text):
             continue
         start = text.rfind("\n", 0, branch.start) + 1
-        if WARM.search(text, branch.start, branch.end):
+        if warm_words.WARM.search(text, branch.start, branch.end):
             while (above := text[:start].rsplit("\n", 2)[-2:-1]) and above[0].lstrip()[:1] == "#":
                 start -= len(above[0]) + 1
         found.append((start, branch.end))
     return tuple(found)
-
-
-_SCHEDULE = re.compile(r"\bschedule\([^()]*\)")
-
-
-@lru_cache(maxsize=8)
-def _warm_words(source: SourceFile, module: Scope | None) -> tuple[tuple[int, int], ...]:
-    """Where a file speaks of a warm-up; with a module, in code outside of its functions."""
-    # To silence missing-warmup by its name is no warm-up.
-    # Nor are the steps that a profiler leaves out.
-    text = SUPPRESSION.sub(lambda found: " " * len(found[0]), source.tree.text)
-    if "profiler" in text:
-        text = _SCHEDULE.sub(lambda found: " " * len(found[0]), text)
-    idle = context_warmups.spans(source)
-    spots = [
-        found.span()
-        for found in WARM.finditer(text)
-        if not any(low <= found.start() < high for low, high in idle)
-    ]
-    if module is None:
-        return tuple(spots)
-    functions = sorted((c.node.start, c.node.end) for c in module.children)
-    starts = [start for start, _ in functions]
-    held = [bisect.bisect_right(starts, start) - 1 for start, _ in spots]
-    return tuple(
-        spot for spot, at in zip(spots, held, strict=True) if at < 0 or functions[at][1] <= spot[0]
-    )
 
 
 def _warm_callers(
@@ -475,9 +403,9 @@ def _calls_of_made(source: SourceFile, inner: Scope, maker: Scope) -> list[Node]
 
 def _offers_warmup(source: SourceFile, scope: Scope, mine: set[str]) -> bool:
     """Whether a warm-up of the same work stands beside a function that another file calls."""
-    wanted = mine | {f"function {scope.node.start}"}
+    wanted = mine | workload.function_names(scope)
     return any(
-        WARM.search(other.short_name)
+        warm_words.WARM.search(other.short_name)
         and other.class_name == scope.class_name
         and any(workload.identities(s) & wanted for s in source.flow.steps(other))
         for other in source.scopes.all
@@ -489,7 +417,7 @@ def _warm_site(
     source: SourceFile, scope: Scope, site: Node, steps: list[Step], mine: set[str], depth: int
 ) -> bool:
     caller = source.scopes.scope_of(site)
-    if WARM.search(caller.short_name):
+    if warm_words.WARM.search(caller.short_name):
         return True
     called = {callee_text(s.site) for s in steps if s.site.kind == "call"}
     passed = (
@@ -503,7 +431,7 @@ def _warm_site(
     for given in positional(site):
         function = source.scopes.callable_value(given, caller)
         if function is not None:
-            inner |= {f"function {function.node.start}"}
+            inner |= workload.function_names(function)
             for step in source.flow.steps(function):
                 inner |= workload.identities(step) if step.works else set()
     if inner and _ran_before(source, caller, site.start, inner):

@@ -6,16 +6,23 @@ pieces of code run the same work where they share one.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from perf_timing.lint import kernel_choice, variants
+from perf_timing.lint import instances, kernel_choice, variants
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import Scope, callee_text, last_segment, positional, squeeze
+from perf_timing.lint.scopes import (
+    Scope,
+    call_args,
+    callee_text,
+    last_segment,
+    positional,
+    squeeze,
+)
 
 
 def works(region: Region) -> list[Step]:
@@ -62,15 +69,50 @@ def identities(step: Step) -> set[str]:
     chosen = variants.chosen(step)
     if chosen is None:
         return set()
-    names = {_identity(step.node), _model(step.node)}
-    names |= set() if chosen else {_identity(step.site), _model(step.site)}
+    names = {*_instances(step), _model(step.node)}
+    names |= set() if chosen else {*call_names(step.site), _model(step.site)}
     if is_backward(step.node) and (through := differentiated(step.node)):
         names = {f"backward of {callee}" for callee in through}
     if step.roles & {r.COPY, r.READ, r.UPLOAD} == {r.COPY, r.READ}:
         names = {f"{name} to the host" for name in names if name}
-    helpers = [helper for helper in step.helpers if helper.name]
-    names |= {f"function {h.node.start}{chosen if h is helpers[0] else ''}" for h in helpers}
+    for helper in (h for h in step.helpers if h.name):
+        outer = helper is step.helpers[0]
+        given = instances.arguments(step.site) if outer else []
+        names |= {name + (chosen if outer else "") for name in function_names(helper, given)}
     return {name for name in names if name}
+
+
+def function_names(function: Scope, given: Sequence[str] = ()) -> set[str]:
+    """Under which names the work of a function of the file is known, with template arguments."""
+    told = instances.names(function.short_name, given, function.node.tree)
+    return {f"function {function.node.start}{name[len(function.short_name) :]}" for name in told}
+
+
+def call_names(node: Node) -> set[str]:
+    """Under which names a call or a launch is known, whatever it is that it calls."""
+    return _in_tree(node, instances.arguments(_template_of(node)))
+
+
+def _instances(step: Step) -> set[str]:
+    """The names of what a step runs; in a template function, of its instance that is called."""
+    given = instances.arguments(_template_of(step.node))
+    if len(step.helpers) == 1 and given:
+        given = instances.replaced(given, instances.bound(step.site, step.helpers[0]))
+    return _in_tree(step.node, given)
+
+
+def _in_tree(node: Node, given: Sequence[str]) -> set[str]:
+    name = _identity(node)
+    return instances.names(name, given, node.tree) if name else set()
+
+
+def _template_of(node: Node) -> Node:
+    """Where a step names its template: in a call of hipLaunchKernelGGL() that is an argument."""
+    if node.kind == "call" and _LAUNCHES.search(last_segment(callee_text(node))):
+        args = call_args(node)
+        holders = args.walk() if args is not None else iter(())
+        return next((n.parent for n in holders if n.kind == "targs" and n.parent), node)
+    return node
 
 
 _RUNS = re.compile(r"\.(generate|forward|predict|infer)$")

@@ -4,10 +4,11 @@
 Reports the opening reading (or the record of the start event) of a measurement whose work has not
 run before: no earlier call, no named warm-up, no first samples that are dropped, and no statistic
 that a first outlier leaves alone. A function that was told by a number to launch another kernel, as
-in run(1, x) before run(2, x), has not run the same work; nor has an idle kernel of C++ that is
-called a warm-up. Nor has what runs before in one mode of a Python program only: `if use_triton:
-warm_up()`, where that is not the usual one. Of training, only a clock that is stopped to validate
-and started again is reported, where it runs while the first step compiles the model.
+in run(1, x) before run(2, x), has not run the same work; nor has another instance of a template, as
+`sum<int>` before `sum<int4>`, nor another kernel of C++ that is called a warm-up. Nor has what runs
+before in one mode of a Python program only: `if use_triton: warm_up()`, where that is not the usual
+one. Of training, only a clock that is stopped to validate and started again is reported, where it
+runs while the first step compiles the model.
 
 ## Why it misleads
 The first execution may create the context, compile and load kernels, grow the allocator, set up
@@ -80,6 +81,7 @@ from perf_timing.lint import (
     programs,
     purpose,
     sweeps,
+    warm_words,
     warmups,
     workload,
 )
@@ -167,7 +169,7 @@ def _only_prefilled(source: SourceFile, region: Region) -> bool:
     return (
         bool(ran)
         and all(any(fill.holds(s.site) for fill in fills) for s in ran)
-        and not warmups.WARM.search(source.tree.text, region.scope.node.start, start)
+        and not warm_words.WARM.search(source.tree.text, region.scope.node.start, start)
         and not dropped_samples.drops_samples(source, region)
     )
 

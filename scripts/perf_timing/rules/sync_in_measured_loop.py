@@ -81,7 +81,7 @@ from perf_timing.lint import (
     purpose,
     reductions,
     repetitions,
-    warmups,
+    warm_words,
     workload,
 )
 from perf_timing.lint import roles as r
@@ -280,7 +280,7 @@ def _firsts(region: Region, seen: set[int], waits: Iterable[Step]) -> Iterator[S
 def _warms_up(region: Region) -> bool:
     """Whether the loop runs until a warm-up has lasted long enough: while spent < warmup_ms."""
     loops = [loop for loop in region.sample_loops if loop.kind == "while" and loop.children]
-    return any(warmups.WARM.search(loop.children[0].text) for loop in loops)
+    return any(warm_words.WARM.search(loop.children[0].text) for loop in loops)
 
 
 def _stages(source: SourceFile) -> Iterator[tuple[Region, Step]]:
