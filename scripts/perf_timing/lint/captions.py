@@ -24,6 +24,7 @@ def means_first(source: SourceFile, region: Region) -> bool:
             r"|warm_?-?up"
             r"|(?<![a-z])load(?!er)"
             r"|(?<![a-z])init|(?<![a-z])build|setup|download|captur|(?<![a-z])tun(e|ing)"
+            r"|auto[ _-]?tun(e|ing)[ _]*(time|took|takes|cost|duration)"
             r"|(?<![a-z])allocat(e|ed|ing|ion)(?![a-z])"
             r"|conver(t|ting|sion)\W+(\w+\W+){0,2}(model|checkpoint|weights|ckpt)",
             said,

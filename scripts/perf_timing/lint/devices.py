@@ -25,6 +25,12 @@ DEVICE, HOST, UNKNOWN = "device", "host", "unknown"
 _ON_DEVICE = re.compile(r"cuda|gpu|xpu|mps|hpu|npu|hip|\bmusa\b", re.IGNORECASE)
 _ARRAY_MODULES = re.compile(r"^(cupy|cupyx|jax|jnp|mlx|cp|mx)(\.|$)")
 _DEPTH = 7
+# What manages the memory, the plans and the devices of arrays, and holds none itself.
+_RUNTIME_OF_ARRAYS = re.compile(
+    r"(cupyx?|cp)\.(get_default_(pinned_)?memory_pool|fft\.config\b|cuda\.(runtime|device|driver)\."
+    r"|cuda\.(Device|MemoryPool|PinnedMemoryPool|MemoryAsyncPool|set_\w+|get_\w+|is_\w+)\b|show_config)"
+    r"|jax\.(local_)?(devices|device_count)$"
+)
 RPC = "torch.distributed.rpc"
 # Attributes of a tensor that the host knows.
 _ABOUT = (".shape", ".ndim", ".dtype", ".nbytes", ".itemsize", ".is_cuda", ".requires_grad")
@@ -344,9 +350,9 @@ class Devices:
             return HOST
         if short == "to":
             return self._to(node, scope, depth)
-        if short in _NUMBERS:
+        if short in _NUMBERS or _RUNTIME_OF_ARRAYS.match(full):
             return HOST
-        if _ARRAY_MODULES.match(full):
+        if _ARRAY_MODULES.match(full) and "(" not in full:  # no method of what it returns
             return DEVICE
         if full.startswith("numpy."):
             return HOST

@@ -400,10 +400,15 @@ class SourceFile:
 
     @staticmethod
     def statement(node: Node) -> Node:
-        """The statement that holds `node`: its outermost ancestor below a block."""
+        """The statement that holds `node`: its outermost ancestor below a block.
+
+        Of C++ also what an `if` or a loop governs without a block: if (rank == 0) printf(...);
+        """
         found = node
         for parent in node.ancestors():
             if parent.kind in ("block", "module", "case", "function", "lambda"):
+                break
+            if _governs(parent, found):
                 break
             found = parent
         return found
@@ -427,6 +432,15 @@ _DIRECTION = re.compile(
 
 
 _COMPOUND = ("if", "for", "with", "while", "try")
+
+
+def _governs(parent: Node, child: Node) -> bool:
+    """Whether `child` is what an `if`, an `else` or a loop of C++ holds without a block."""
+    if parent.tree.language == "python" or child.kind in ("block", "else", "condition"):
+        return False
+    if parent.kind == "if":
+        return child is not parent.children[0]
+    return parent.kind in ("else", "for", "while") and child is parent.children[-1]
 
 
 def _text_before(string: Node, part: Node) -> str:

@@ -515,6 +515,16 @@ _NO_DEVICE = re.compile(
 )
 
 
+# Code for either array module asks which one it was given: xp is np, xp.__name__ == "numpy"
+_NUMPY_CHOSEN = re.compile(
+    r"\(?(self\.)?\w+( is |\s*==\s*)(np|numpy)\)?|\(?\w+\.__name__\s*==\s*[\"']numpy[\"']\)?"
+)
+_ARRAYS_CHOSEN = re.compile(
+    r"\(?(self\.)?\w+(( is |\s*==\s*)(cp|cupy)|( is not |\s*!=\s*)(np|numpy))\)?"
+    r"|\(?\w+\.__name__\s*(==\s*[\"']cupy|!=\s*[\"']numpy)[\"']\)?"
+)
+
+
 # What a branch for a device speaks of, and one for the host: torch.cpu.amp.autocast(...).
 _ON_DEVICE = re.compile(r"cuda|xpu|mps|hpu|npu")
 _ON_HOST = re.compile(r"torch\.cpu\.|autocast\(\s*(device_type\s*=\s*)?[\"']cpu")
@@ -538,7 +548,7 @@ def _host_part(text: str) -> bool:
     )
     if names_host and not re.search(r"!=|\bnot\b|\bor\b", text):
         return True
-    if _NO_DEVICE.search(text):
+    if _NO_DEVICE.search(text) or _NUMPY_CHOSEN.fullmatch(text):
         return True
     other = re.search(r"!=[\"'](cuda|gpu)[\"']", tight)
     return other is not None and "cpu" not in tight and "mps" not in tight
@@ -554,6 +564,8 @@ _DENIED = re.compile(r"\bnot\s+(?!in\b)[\w.]+(?:\([^()]*\))?")
 @lru_cache(maxsize=_REMEMBERED)
 def device_condition(text: str) -> bool:
     """A condition that holds where there is a device, so that its else runs on the host."""
+    if _ARRAYS_CHOSEN.fullmatch(text):
+        return True
     text = squeeze(_DENIED.sub("", text))
     if re.search(r"!=|^not|notin", text):
         return bool(re.search(r"!=[\"']cpu[\"']", text))
@@ -602,7 +614,7 @@ def _escapes(work: Node, wait: Node) -> bool:
 
 
 def exclusive(one: Node, two: Node) -> bool:
-    """Whether two places lie in branches of one `if` or `switch` of which only one is taken."""
+    """Whether two places lie in branches of one `if`, `switch` or `?:`, of which one is taken."""
     branches = {}
     child = one
     for parent in one.ancestors():
@@ -613,7 +625,7 @@ def exclusive(one: Node, two: Node) -> bool:
     for parent in two.ancestors():
         other = branches.get(id(parent))
         if other is not None and other is not child and _chooses(parent, child):
-            return parent.kind == "if" or _breaks(min(other, child, key=lambda n: n.start))
+            return parent.kind != "switch" or _breaks(min(other, child, key=lambda n: n.start))
         child = parent
     return False
 
@@ -622,6 +634,8 @@ def _chooses(parent: Node, child: Node) -> bool:
     """Whether `child` is one of the branches between which `parent` chooses."""
     if parent.kind == "if":
         return bool(parent.children) and child is not parent.children[0]
+    if parent.kind == "cond" and len(parent.children) == 3:
+        return child is not parent.children[1 if parent.tree.language == "python" else 0]
     return child.kind == "case" and parent.parent is not None and parent.parent.kind == "switch"
 
 

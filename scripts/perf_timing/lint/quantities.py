@@ -209,12 +209,13 @@ def divide(a: Value, b: Value) -> Value:
         return _spread(divide, a, b)
     if isinstance(b, Number):
         if isinstance(a, Number):
-            return _fold(a.value / b.value if b.value else 0.0, a.shift - b.shift, a, b)
+            return _part(a, b)
         if isinstance(a, Quantity):
             over = a if b.shift else replace(a, divided=True)
             return None if b.opaque else _shift(over, b.shift, b.ambiguous)
         if isinstance(a, Work):
-            return replace(a, exponent=a.exponent + b.shift, certain=a.certain and not b.opaque)
+            told = not (b.opaque or _holds_binary(b))
+            return replace(a, exponent=a.exponent + b.shift, certain=a.certain and told)
         return Work(exponent=b.shift, kind="", certain=False)
     if isinstance(b, Quantity):
         return _over(a, b)
@@ -223,6 +224,25 @@ def divide(a: Value, b: Value) -> Value:
     if isinstance(a, Work) and isinstance(b, Work):
         return Work(a.exponent - b.exponent, a.kind, a.certain and b.certain)
     return Work(a.exponent, a.kind, False) if isinstance(a, Work) else None
+
+
+def _part(a: Number, b: Number) -> Number:
+    """The value of `a / b`. Of 1024 * 768 / 1e6 the millions are a unit, and the rest a count.
+
+    Where WIDTH is 1000, nobody knows what WIDTH * HEIGHT / 1e6 is made of.
+    """
+    value = a.value / b.value if b.value else 0.0
+    named = a.ambiguous and a.shift and not a.binary
+    if not b.shift or b.binary or not (a.binary or named):
+        return _fold(value, a.shift - b.shift, a, b)
+    converts = 0.9 < value < 1.11  # 1024**2 / 1e6 makes megabytes of mebibytes
+    opaque = bool(a.opaque or b.opaque or converts or named)
+    return Number(value, -b.shift, b.ambiguous, opaque=opaque)
+
+
+def _holds_binary(number: Number) -> bool:
+    """Whether a number may be 1024 and a small count at once: size_mb / (2 * 1024)."""
+    return not number.shift and number.value % 1024 == 0 and 1 < number.value / 1024 <= 16
 
 
 def _times_work(a: Quantity, b: Value, sign: int) -> Quantity:

@@ -148,7 +148,8 @@ class TimerRegions:
         finish = re.match(r"on_(\w*?)_?end$", names[1])
         if begin and finish and begin[1] == finish[1]:
             # A whole validation is a phase of a training.
-            return bool(re.search(r"batch|step|predict|test", begin[1]))
+            stepwise = bool(re.search(r"batch|step|predict|test", begin[1]))
+            return stepwise and not self._called_in_turn(*names)
         text = self.scopes.tree.text
         outer = [
             scope.parent.name if scope.parent and scope.parent.name else scope.name
@@ -158,6 +159,18 @@ class TimerRegions:
             re.search(rf"register_forward_pre_hook\(.*\b{outer[0]}\b", text)
             and re.search(rf"register_forward_hook\(.*\b{outer[1]}\b", text)
         )
+
+    def _called_in_turn(self, first: str, last: str) -> bool:
+        """Whether the file itself calls two hooks right one after the other, around no step."""
+        for scope in self.scopes.all:
+            calls = [n for n in scope.nodes if n.kind in ("call", "launch")]
+            begun = False
+            for call in sorted(calls, key=lambda n: n.start):
+                name = last_segment(callee_text(call))
+                if begun and name == last:
+                    return True
+                begun = name == first and name != scope.name
+        return False
 
 
 def stopwatches(scopes: Scopes) -> Iterator[Region]:

@@ -188,7 +188,7 @@ NOT_MODEL = re.compile(
     r"|eval\w*|valid\w*|test\w*|zero_grad|close|Linear|Conv\w+|\w*LayerNorm|prepare\w*"
     r"|warmup_\w+|append|extend|_?(format|render|describe|summari[sz]e|write|read|plot|draw|dump)(_\w+)?"
     r"|\w*Config|cleanup\w*|free_\w+|release\w*|reset\w*|run_opt\w*|\w*_name|\w*_size"
-    r"|\w*_info|\w*DataLoader|\w*Dataset|super"
+    r"|\w*_info|\w*DataLoader|\w*Dataset|super|(un)?wrap_\w+"
     # What estimates on the host how long a kernel takes.
     r"|(perf|cost|time|timing|latency|roofline|analytical)_model)$"
 )
@@ -231,6 +231,8 @@ HOST_METHODS = frozenset(
     " to cuda"
     " cpu half float bfloat16 contiguous query set_device load_state_dict compile buffers"
     " update put add"
+    " unfold movedim moveaxis swapaxes swapdims diagonal unflatten as_strided broadcast_to adjoint"
+    " hsplit vsplit dsplit tensor_split view_as_real view_as_complex"
     " expand_as view_as reshape_as insert push setdefault pop remove index count log get"
     " copy set register write send collect enumerate plan".split()
 )

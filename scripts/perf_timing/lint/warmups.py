@@ -8,7 +8,7 @@ samples do not count (dropped_samples.py). What Python code runs in one mode of 
 
 import bisect
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 
 from perf_timing.lint import dropped_samples, foreign_warmups, warm_words, workload
@@ -104,13 +104,24 @@ def late_start(region: Region) -> tuple[Node, str] | None:
         for parent in region.start.ancestors():
             if parent is loop:
                 break
-            asked = parent.kind == "if" and _LATER.fullmatch(squeeze(parent.children[0].text))
-            if asked and re.search(rf"\b{asked[1]}\b", head):
-                return loop, asked[2]
+            for asked in _later_turns(parent.children[0].text) if parent.kind == "if" else ():
+                if re.search(rf"\b{asked[1]}\b", head):
+                    return loop, asked[2]
     return None
 
 
-_LATER = re.compile(r"\(?(\w+)==(?!0\)?$)(\w+)\)?")
+def _later_turns(condition: str) -> Iterator[re.Match[str]]:
+    """The parts of a condition that all have to hold which ask a counter for a turn but the first.
+
+    perf_test && i == 1, or do_bench and i == warmup
+    """
+    for part in re.split(r"&&|\band\b", condition):
+        asked = _LATER.fullmatch(squeeze(part))
+        if asked:
+            yield asked
+
+
+_LATER = re.compile(r"\(*(\w+)==(?!0\)*$)(\w+)\)*")
 
 
 def ran_before(source: SourceFile, scope: Scope, position: int, steps: list[Step]) -> bool:
@@ -358,6 +369,8 @@ def _warm_callers(
     outer = scope.parent
     if not sites and depth < 6 and outer is not None and outer.node.kind == "function":
         sites = _calls_of_made(source, scope, outer)
+        if not sites and _runner_warms(source, scope):
+            return True
         if not sites:
             return _warm_callers(source, outer, steps, mine, depth + 1)
     if not sites and scope.name and _offers_warmup(source, scope, mine):
@@ -410,6 +423,27 @@ def _offers_warmup(source: SourceFile, scope: Scope, mine: set[str]) -> bool:
         and any(workload.identities(s) & wanted for s in source.flow.steps(other))
         for other in source.scopes.all
         if other is not scope and other.name and not other.is_kernel
+    )
+
+
+def _runner_warms(source: SourceFile, inner: Scope) -> bool:
+    """Whether a function that is only returned has a runner in a Python file that warms it up.
+
+    def benchmark(fn, inputs): for is_warmup in (True, False): fn(inputs), beside functions that
+    return such an fn; what is handed to what is told in another file.
+    """
+    outer = inner.parent
+    if source.language != "python" or outer is None or outer.node.kind != "function":
+        return False
+    returned = {n.children[0].text for n in outer.nodes if n.kind == "return" and n.children}
+    if inner.short_name not in returned or source.scopes.call_sites(outer):
+        return False
+    return any(
+        warm_words.WARM.search(runner.node.text)
+        and not source.scopes.call_sites(runner)
+        and {callee_text(n) for n in runner.nodes if n.kind == "call"} & set(runner.parameters)
+        for runner in source.scopes.all
+        if runner.node.kind == "function" and runner is not outer and runner is not inner
     )
 
 

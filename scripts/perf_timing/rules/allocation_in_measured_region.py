@@ -83,7 +83,7 @@ from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
+from perf_timing.lint.flow import Step, exclusive
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import base_name, callee_text, last_segment, positional, target_key
 
@@ -396,6 +396,7 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     others = [
         s for s in region.steps
         if s.node is not step.node
+        and not exclusive(s.node, step.node)
         and r.ALLOC not in s.roles
         and (s.works or s.roles & {r.BLOCKING, r.OPAQUE, r.FILL})
     ]  # fmt: skip

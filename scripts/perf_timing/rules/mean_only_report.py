@@ -122,7 +122,7 @@ def check(source: SourceFile) -> Iterator[Report]:
         for name, node in found:
             if words.RATES.search(name) or _running(region, node) or _is_asserted(source, node):
                 continue  # mean-of-rates judges these; a running mean is a display
-            if _is_given_away(source, name, node):
+            if _is_given_away(source, name, node) or _deviation_follows(source, node):
                 continue
             if node.line not in seen:
                 seen.add(node.line)
@@ -174,6 +174,22 @@ def _is_given_away(source: SourceFile, name: str, mean: Node) -> bool:
         return False
     handed = (squeeze(a.text) for n in scope.nodes if n.kind == "call" for a in positional(n))
     return bool(kept & ({squeeze(part.text) for _, part in _returned(scope)} | set(handed)))
+
+
+def _deviation_follows(source: SourceFile, mean: Node) -> bool:
+    """Whether the squares of the distances from a mean are added up, and their root is used.
+
+    for (float t : times) squares += (t - mean) * (t - mean); deviation = sqrt(squares / n);
+    """
+    given = next((n for n in source.statement(mean).walk() if n.kind == "assign"), None)
+    if given is None:
+        return False
+    name = re.escape(re.split(r"[\s*&]+", target_key(given.children[0]))[-1])
+    text = source.scopes.scope_of(mean).node.text
+    away = rf"[\w.\[\]]+\s*-\s*{name}\b"
+    square = rf"\(({away})\)\s*\*\s*\(\2\)|pow[fl]?\({away}\s*,\s*2|\({away}\)\s*\*\*\s*2"
+    summed = re.search(rf"(\w+)\s*\+=\s*(?:std::)?(?:{square})", text) if name else None
+    return summed is not None and _root_is_shown(text, {summed[1]})
 
 
 def _is_told(source: SourceFile, mean: Node) -> bool:

@@ -54,7 +54,7 @@ from perf_timing.lint import conditions
 from perf_timing.lint import roles as r
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
+from perf_timing.lint.flow import Step, pending
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
     callee_text,
@@ -251,7 +251,7 @@ def _other_work(source: SourceFile, region: Region, name: str) -> Report | None:
         what = ""
         if r.UPLOAD in step.roles:
             what = "the blocking copy"
-        elif r.WAIT in step.roles:
+        elif r.WAIT in step.roles and not _waited_before(source, region):
             what = "the wait"
         elif _reads_late(source, region, step):
             what = "the read"
@@ -262,6 +262,21 @@ def _other_work(source: SourceFile, region: Region, name: str) -> Report | None:
             message = PREPARES.format(name=name, line=step.site.line)
             return Report(region.end, message, related=((step.site, "the work"),))
     return None
+
+
+def _waited_before(source: SourceFile, region: Region) -> bool:
+    """Whether nothing runs any more when the clock starts: a wait inside is for what is loaded.
+
+    synchronize(); t0 = clock(); load(device="cuda"); synchronize(); load_time = clock() - t0
+    """
+    if region.carried:
+        return False
+    before = source.flow.between(region.scope, -1, region.start.start)
+    loops = loops_around(region.start)
+    if loops:
+        after = source.flow.between(region.scope, region.end.end, loops[0].end)
+        before = [*after, *(s for s in before if s.position > loops[0].start)]
+    return any(s.waits for s in before) and pending(before) is None
 
 
 def _prepares(region: Region, step: Step) -> bool:

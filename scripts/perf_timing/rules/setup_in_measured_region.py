@@ -113,6 +113,8 @@ NOTE = (
     "Prepare before the opening reading, or let the benchmark helper flush; render-timing"
     " simple-event has a cold-cache option that does so."
 )
+# A preparation is measured for its own sake, or with all that goes before what is measured.
+_MEANT = r"estimat|probe|calib|set_?-?up(?!s)|prepar|workflow"
 _CLOSE_LINES = 60  # a window that long is a phase of a program
 _BUFFER = re.compile(
     r"(^|[._])(\w*flush\w*|wipe\w*|l2_?\w*|\w*_l2\w*|cache|\w*_cache_buf\w*|cache_buf\w*"
@@ -148,9 +150,7 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if region.kind != "harness" and programs.is_program(source, region):
             continue
-        if region.cumulative or re.search(
-            r"estimat|probe|calib", source.intent(region), re.IGNORECASE
-        ):
+        if region.cumulative or re.search(_MEANT, source.intent(region), re.IGNORECASE):
             continue
         if not any(s.works or s.roles & {r.BLOCKING, r.OPAQUE} for s in region.steps):
             continue

@@ -179,7 +179,10 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if source.means_host_time(region) and not any(r.WAIT in s.roles for s in region.steps):
         return False
-    return not source.flow.host_only(start, region.scope)
+    if fates.asserted_positive(source, region):
+        return False
+    ends = (start, region.end)
+    return not any(source.flow.host_only(place, region.scope) for place in ends)
 
 
 def _left(source: SourceFile, region: Region) -> Step | None:
@@ -276,6 +279,26 @@ def _on_one_rank(branch: Node) -> bool:
     return "%" not in condition and bool(re.search(r"rank|main_process|master", condition))
 
 
+def _verifies(site: Node, place: Node) -> bool:
+    """Whether `site` is in a branch that is there to check results, or to debug, if asked to.
+
+    Who asks for that does not ask for figures: if check: total += loss(out, target)
+    """
+    for parent in site.ancestors():
+        if parent.start <= place.start < parent.end:
+            return False
+        asked = parent.kind == "if" and parent.children and site.start >= parent.children[0].end
+        if asked and _CHECKS.search(parent.children[0].text):
+            return True
+    return False
+
+
+_CHECKS = re.compile(
+    r"(?<![a-z])(?<!not )(check|verify|validate|debug|compare)"
+    r"(_(result|output|correct\w*|acc\w*))?s?(?![a-z_(.])"
+)
+
+
 def _leaves(site: Node, start: Node) -> bool:
     """Whether `site` is in a branch that leaves the function or the iteration before `start`."""
     for parent in site.ancestors():
@@ -370,6 +393,7 @@ def _pending_at(source: SourceFile, region: Region, place: Node, scope: Scope) -
         if (r.ARITHMETIC not in s.roles or s.waits)
         and not exclusive(s.site, place)
         and not source.flow.captured(s)
+        and not (s.works and _verifies(s.site, place))
     ]
     start = place.end if place is region.start else place.start
     before = [s for s in steps if s.position <= start and not _leaves(s.site, place)]

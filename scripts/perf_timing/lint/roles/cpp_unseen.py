@@ -18,6 +18,8 @@ _NO_LAUNCH = re.compile(
     r"|descr|handle|buffer_?size|^(dim3|min|max|sizeof|make_\w+)$",
     re.IGNORECASE,
 )
+# A member that its name says is on the host, whatever the object is called: gpu_run.h_samples
+_OF_HOST = re.compile(r"(\.|->)(h|host|cpu)_\w+(\.\w+\(\))?$")
 _USES = frozenset({"assign", "binary", "compare", "return", "condition"})
 
 
@@ -42,6 +44,7 @@ class CppUnseen:
         given = [arg.text for arg in positional(node)]
         if any(_A_TIMER.search(base_name(text)) for text in given):
             return None  # it takes the time by itself, with its waits
+        given = [text for text in given if not _OF_HOST.search(text)]
         names = {base_name(text) for text in given if not words.CPP_ABOUT.search(text)}
         if not self._memory.is_on_device(names, node) and not self.launches_by_name(callee):
             return None

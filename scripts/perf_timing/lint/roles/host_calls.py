@@ -46,6 +46,12 @@ _TRANSFORMS = re.compile(
     r"jax\.(jit|pmap|vmap|grad|value_and_grad|make_jaxpr|eval_shape|checkpoint|remat|sharding\b"
     r"|(local_)?devices$|(local_)?device_count$|process_\w+$)"
 )
+# Functions of torch that look at a tensor in another way, and move nothing.
+_VIEWS = re.compile(
+    r"torch\.((un)?squeeze|transpose|permute|movedim|moveaxis|swapaxes|swapdims|narrow|select|t"
+    r"|(tensor_|[hvd])?split|chunk|unbind|diagonal|unflatten|broadcast_(to|tensors)"
+    r"|view_as_(real|complex)|adjoint)"
+)
 # An object that works on the host by its name: CPUInfer.sync(), cpu_engine.submit(...).
 _CPU_OBJECT = re.compile(r"^(self\.|\w+\.)?(CPU[A-Z]\w*|cpu_(?!count)\w+|\w+_cpu_\w+)\.\w+$")
 
@@ -99,6 +105,8 @@ def makes_tokens(call: Call) -> set[str] | None:
 
 def calls_method(call: Call) -> set[str] | None:
     """Methods that only say or set something, on the host: x.size()."""
+    if _VIEWS.fullmatch(call.full):
+        return set()
     named = call.short in words.HOST_METHODS and "." in call.callee
     return set() if named and not call.callee.startswith(("torch.", "F.", "jnp.")) else None
 

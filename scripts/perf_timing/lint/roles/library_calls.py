@@ -3,18 +3,20 @@
 import re
 
 from perf_timing.lint import vocabulary as words
+from perf_timing.lint.devices import HOST
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call
 from perf_timing.lint.roles.cpp_runtime import CppRuntime
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.names import ALLOC, COMPILE, ELAPSED, LIKELY, RECORD, WORK
-from perf_timing.lint.scopes import callee_text, last_segment, positional
+from perf_timing.lint.scopes import callee_text, keyword, last_segment, positional, squeeze
 
 _ARRAY_MODULES = (
     "cupy.", "jax.numpy.", "jax.lax.", "jax.nn.", "jax.random.", "mlx.core.", "mlx.nn."
 )  # fmt: skip
 _ARRAY_TOOLS = (
     "cupy.cuda",
+    "cupy.fft.config",
     "jax.config",
     "jax.distributed",
     "jax.lib",
@@ -36,13 +38,7 @@ _OPERATOR = re.compile(
 )
 
 
-def communicates(call: Call) -> set[str] | None:
-    """A collective: dist.all_reduce(x)."""
-    if words.COLLECTIVE.search(call.full) and re.search(
-        r"dist|comm|nccl|torch\.distributed|pg|group|hvd", call.full
-    ):
-        return {WORK}
-    return None
+_HOST_GROUP = re.compile(r"gloo|cpu|(^|_)mpi(_|$)", re.IGNORECASE)
 
 
 def computes_arrays(call: Call) -> set[str] | None:
@@ -50,6 +46,8 @@ def computes_arrays(call: Call) -> set[str] | None:
     full = call.full
     if not full.startswith(_ARRAY_MODULES) or full.startswith(_ARRAY_TOOLS):
         return None
+    if "(" in full:
+        return None  # a method of what it returned
     return None if _ARRAY_OBJECTS.search(full) else {WORK}
 
 
@@ -61,6 +59,26 @@ class LibraryCalls:
         self._scopes = file.scopes
         self._libraries = file.libraries
         self._runtime = runtime
+
+    def communicates(self, call: Call) -> set[str] | None:
+        """A collective: dist.all_reduce(x). That of tensors of the host asks no device."""
+        if not words.COLLECTIVE.search(call.full) or not re.search(
+            r"dist|comm|nccl|torch\.distributed|pg|group|hvd", call.full
+        ):
+            return None
+        group = keyword(call.node, "group")
+        if group is not None and _HOST_GROUP.search(group.text):
+            return set()
+        return (
+            set() if any(self._is_host_tensor(a, call) for a in positional(call.node)) else {WORK}
+        )
+
+    def _is_host_tensor(self, value: Node, call: Call) -> bool:
+        """Whether a variable holds a tensor that torch made on the host, and that stayed there."""
+        if value.kind != "name" or self._file.devices.of(value, call.scope) != HOST:
+            return False
+        made = self._scopes.definition(value, squeeze(value.text), call.scope)
+        return made is not None and made.kind == "call" and self._resolved(made)[:6] == "torch."
 
     def calls_runtime(self, call: Call) -> set[str] | None:
         """The runtime of CUDA by its bindings: cudart.cudaMemcpyAsync() and its like."""

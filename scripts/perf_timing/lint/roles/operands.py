@@ -40,6 +40,18 @@ _AS_ARRAY = re.compile(
 _UNTIL_DONE = re.compile(r"^(wait|blocking|sync|synchronize|block_until_ready)=True$")
 
 
+# The kernel of a solver, which returns numbers: energy = mean_field.kernel()
+_A_SOLVER = re.compile(r"(?!self\b|cls\b)\w+\.kernel")
+# What names a file.
+_A_FILE = re.compile(r"(^|[._])((file|dir|folder)?_?path|file_?name|url|uri)$", re.IGNORECASE)
+
+
+def _reads_file(node: Node) -> bool:
+    """Whether all that a function is given is where a file lies: decode(job.path)."""
+    given = positional(node)
+    return bool(given) and not keywords(node) and all(_A_FILE.search(a.text) for a in given)
+
+
 def until_done(call: Call, found: set[str], evidence: bool) -> set[str]:
     """What a call does beside what was `found`, if it waits before it returns: f(x, wait=True)."""
     told = [squeeze(k.text) for k in keywords(call.node)]
@@ -132,6 +144,8 @@ class Operands:
         if set(operands) == {HOST} and self._loaders.gives_host_tensors(node):
             return set()  # a model on a device would not take them
         if self._loaders.gives_batch(node, call.scope):
+            return set()
+        if _reads_file(node) or (_A_SOLVER.fullmatch(callee) and not positional(node)):
             return set()
         if words.MODEL.search(callee):
             return {WORK, LIKELY}

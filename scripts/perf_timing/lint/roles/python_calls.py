@@ -127,7 +127,7 @@ class PythonCalls:
             host_calls.calls_module,
             self.libraries.calls_runtime,
             host_calls.checks_status,
-            library_calls.communicates,
+            self.libraries.communicates,
             self._kernels.launches_block,
             kernels.launches_tiles,
             self.libraries.stages,
