@@ -7,7 +7,7 @@ set to zero behind them; or the figure is a statistic of many that a first outli
 import re
 from collections.abc import Iterable
 
-from perf_timing.lint import fates, reductions
+from perf_timing.lint import fates, reductions, searches
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region, remembered
@@ -130,7 +130,7 @@ def _nested(loop: Node, others: list[Node]) -> bool:
 
 def _keeps_least(source: SourceFile, region: Region) -> bool:
     """Whether the shortest sample is kept: if (rep == 0 || best > ms) best = ms."""
-    loops = loops_around(region.delta)
+    loops = [] if searches.decides(source, region) else loops_around(region.delta)
     return any(
         re.search(r"min|best|fastest|shortest|least", target_key(node.children[0]), re.IGNORECASE)
         and any(p.kind == "if" and re.search(r"[<>]", p.children[0].text) for p in node.ancestors())

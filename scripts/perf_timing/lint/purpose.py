@@ -22,7 +22,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from perf_timing.lint import comparisons, fates, workload
+from perf_timing.lint import comparisons, fates, searches, workload
 from perf_timing.lint import roles as r
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
@@ -206,7 +206,7 @@ def is_benchmark(source: SourceFile, region: Region) -> bool:
     scopes = [s for s in region.scope.enclosing() if s.node.kind == "function"]
     if not scopes:
         return True
-    if fates.enters_result(source, region):
+    if fates.enters_result(source, region) or searches.decides(source, region):
         return True
     if (
         source.language == "cuda"

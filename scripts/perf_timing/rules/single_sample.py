@@ -81,6 +81,7 @@ from perf_timing.lint import (
     purpose,
     reductions,
     repetitions,
+    searches,
     sweeps,
     totals,
     warmups,
@@ -138,7 +139,9 @@ def _is_figure(source: SourceFile, region: Region) -> bool:
         others = {a for a in applied - shown if not _NEUTRAL.fullmatch(a)}
         return bool(region.sample_loops and shown) and not others
     told = value.printed or value.returned or fates.enters_result(source, region)
-    return bool(told) or comparisons.with_another(source, region)
+    return (
+        bool(told) or comparisons.with_another(source, region) or searches.decides(source, region)
+    )
 
 
 # What shows a list of times member by member, and what does nothing to them.
@@ -152,6 +155,7 @@ def _counts_as_one(source: SourceFile, region: Region) -> bool:
     """Whether each iteration is of another configuration, or only one sample of all is read."""
     return (
         sweeps.all_sweep(region.sample_loops)
+        or searches.decides(source, region)
         or _reads_one(source, region)
         or _reads_last(source, region)
     )
@@ -249,7 +253,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
     told = told or _is_side_by_side(source, region)
     if programs.is_long(source, region) and not told:
         return False
-    return not _repeated(source, region.scope, 0)
+    # Each call of a search makes its own choice.
+    return searches.decides(source, region) or not _repeated(source, region.scope, 0)
 
 
 _FORWARD = re.compile(r"forward(_(?!bench|time|pass)\w+)?")
