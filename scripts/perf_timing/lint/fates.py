@@ -53,6 +53,8 @@ def fate(source: SourceFile, region: Region) -> Fate:
         # Both print(t1 - t0) and times.append(t1 - t0).
         deltas = source.regions.deltas_from.get(id(region.start), [])
         todo += [d for d, end in deltas if end is region.end and d is not region.delta]
+        if region.carried:  # what starts it in the first iteration is another reading
+            todo += [d for d in _written_again(source, region) if d not in todo]
     if region.watch:
         found.printed += [s.node for s in _stopwatch_output(source, region)]
     elif region.kind == "event" and source.language == "cuda":
@@ -75,6 +77,13 @@ def fate(source: SourceFile, region: Region) -> Fate:
                 found.returned += _handed_back_with(name, node, where)
             todo += [u for u in uses if u.start > node.start and not is_target(u)]
     return found
+
+
+def _written_again(source: SourceFile, region: Region) -> list[Node]:
+    """The other places that subtract what the difference of a region does, from step to step."""
+    wanted = squeeze(region.delta.text)
+    deltas = ((delta, end) for delta, _, end, _ in source.regions.deltas)
+    return [d for d, end in deltas if end is region.end and squeeze(d.text) == wanted]
 
 
 def _handed_back_with(name: str, node: Node, scope: Scope) -> list[Node]:

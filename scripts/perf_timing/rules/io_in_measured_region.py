@@ -367,23 +367,48 @@ _TOKEN_RATE = re.compile(
 
 
 def _streamed(source: SourceFile, region: Region) -> Iterator[Node]:
-    """Calls that write each token that a generator hands out, in a time told as a rate of tokens.
+    """Calls that write each token that a generator hands out, in a time that measures the tokens.
 
-    What the generator computes is out of sight, but the figure says that it does.
+    What the generator computes is out of sight, but the figure says that it does: a rate of tokens,
+    or a time for which the device is waited.
     """
     if source.language != "python" or not source.on_device:
         return
     value = fates.fate(source, region)
     told = " ".join([*(n.text[:400] for n in (*value.printed, *value.passed)), *value.names])
-    if not _TOKEN_RATE.search(told):
-        return
+    rate = _TOKEN_RATE.search(told)
     for loop in region.scope.nodes:
         body = loop_body(loop) if loop.kind == "for" and region.holds(loop) else None
-        for call in body.children if body is not None else ():
+        if body is None or not (rate or _generates(source, region, loop)):
+            continue
+        handed_out = _made_of_member(loop, body)
+        for call in body.children:
             shown = call.kind == "call" and r.IO in source.roles.of(call, region.scope)
             parts = {n.text for n in call.walk() if n.kind == "name"} if shown else set()
-            if loop.children[0].text in parts and re.search(r"end\s*=|\.write\(", call.text):
+            if handed_out & parts and re.search(r"end\s*=|\.write\(", call.text):
                 yield call
+
+
+def _generates(source: SourceFile, region: Region, loop: Node) -> bool:
+    """Whether a loop runs over what a model generates, behind which the device is waited for."""
+    listed = loop.children[1]
+    made = _made(source, listed, region.scope) if listed.kind == "name" else listed
+    waited = any(r.WAIT in s.roles and s.site.start >= loop.end for s in region.steps)
+    return waited and made.kind == "call" and bool(_GENERATES.search(callee_text(made)))
+
+
+_GENERATES = re.compile(r"(^|[._])(stream_)?generate(_stream|_tokens)?$")
+
+
+def _made_of_member(loop: Node, body: Node) -> set[str]:
+    """The variables of a loop, and those that its body computes from them."""
+    found = {n.text for n in loop.children[0].walk() if n.kind == "name"}
+    for statement in body.children:
+        if statement.kind == "assign" and found & {
+            n.text for n in statement.children[-1].walk() if n.kind == "name"
+        }:
+            found |= {n.text for n in statement.children[0].walk() if n.kind == "name"}
+    return found
 
 
 def _tells_speed(source: SourceFile, region: Region, step: Step) -> bool:

@@ -13,9 +13,10 @@ does not show that there was one.
 ## Known problems
 The time of one window divided by its count is not a set of samples; mean-of-one-span (opt-in)
 reports that. All work over all time is a rate of totals, not a mean. Running means of a display,
-epochs and sums in the log of a training are left out. Where a file is not there to measure, samples
-count that a list collects, or whose mean is shown as a figure of speed. A function of another file
-counts as work of the device where the file computes on one and no name speaks of the host.
+epochs of many batches and sums in the log of a training are left out. Where a file is not there to
+measure, samples count that a list collects, or whose mean is shown as a figure of speed. A function
+of another file counts as work of the device where the file computes on one and no name speaks of
+the host.
 
 ## Example
 ```python
@@ -115,8 +116,10 @@ def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each mean that is all that is reported of some samples."""
     seen: set[int] = set()
     for region in (*source.regions.all, *unseen.event_regions(source)):
-        if region.carried or not _is_of_device(source, region):
+        if not _is_of_device(source, region):
             continue
+        if region.carried and not fates.fate(source, region).lists:
+            continue  # from step to step, of which no list is kept
         found = [*_here(source, region), *_in_callers(source, region), *_kept_by(source, region)]
         found += _of_timer(source, region)
         for name, node in found:
@@ -215,9 +218,8 @@ def _here(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
     if region.kind not in ("clock", "event"):
         return
     value = fates.fate(source, region)
-    logged = source.language == "python" and (training_loops.of_epochs(region) or value.sums)
-    if logged and _is_trained(region) and not _is_benchmark(source, region, value):
-        return  # the log of a training
+    if _is_logged(source, region, value) and not _is_benchmark(source, region, value):
+        return
     scope = source.scopes.scope_of(region.delta)
     if _spread_beside(source, value, scope):
         return
@@ -233,6 +235,18 @@ def _here(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
             return
         found += _averaged_at_once(source, region, value)
     yield from ((name, node) for name, node in found if node is not None and not _in_root(node))
+
+
+def _is_logged(source: SourceFile, region: Region, value: fates.Fate) -> bool:
+    """Whether the times are the log of a training: of epochs of many batches, or a mere sum.
+
+    An epoch of all data at once is one step, and a list of these has samples.
+    """
+    if source.language != "python" or not _is_trained(region):
+        return False
+    passes = any(region.inner_loops(s.site) for s in workload.works(region))
+    epochs = training_loops.of_epochs(region) and (passes or not value.lists)
+    return epochs or bool(value.sums)
 
 
 def _extreme_beside(source: SourceFile, loops: list[Node], value: fates.Fate) -> bool:
