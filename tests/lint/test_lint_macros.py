@@ -60,3 +60,52 @@ def test_waits_in_such_macros_are_seen(lint: Lint, project: Project) -> None:
     project({"b.cu": late})
     run = lint("b.cu")
     assert "host-clock-without-sync" in run.out
+
+
+BARE = """\
+int main() {
+  cudaDeviceSynchronize(); ERRCHECK
+  times[i] = t;
+  scale<<<64, 256>>>(x); ERRCHECK  // of the launch
+  ERRCHECK
+  y = 3;
+  for (;;) { f(); ERRCHECK }
+  const int one = x ? 1 : 2; ERRCHECK
+  {
+    g();
+  }
+}
+"""
+
+
+def test_bare_macros_behind_statements_become_statements() -> None:
+    changed = as_statements(BARE)
+    assert len(changed) == len(BARE)
+    lines = changed.split("\n")
+    assert lines[1] == "  cudaDeviceSynchronize();ERRCHECK;"
+    assert lines[3].startswith("  scale<<<64, 256>>>(x);ERRCHECK;")
+    unchanged = {n for n, line in enumerate(BARE.split("\n")) if line == lines[n]}
+    assert unchanged == set(range(len(lines))) - {1, 3}
+
+
+def test_samples_behind_a_bare_macro_are_seen(lint: Lint, project: Project) -> None:
+    code = """\
+float measure(Table& table, int iterations) {
+  std::vector<float> times(iterations);
+  for (int i = 0; i < iterations; i++) {
+    cudaEventRecord(a);
+    scale<<<64, 256>>>(x);
+    cudaEventRecord(b);
+    cudaEventSynchronize(b);
+    cudaEventElapsedTime(&t, a, b);
+    cudaDeviceSynchronize(); ERRCHECK
+    times[i] = t;
+  }
+  return *std::min_element(times.begin(), times.end());
+}
+"""
+    project({"bench.cu": code, "mean.cu": code.replace("*std::min_element(", "mean(")})
+    assert "missing-warmup" not in {
+        f["rule"] for f in lint("bench.cu", "--format", "json").findings
+    }
+    assert "missing-warmup" in {f["rule"] for f in lint("mean.cu", "--format", "json").findings}

@@ -28,6 +28,7 @@ HOST = "host"  # it does nothing on a device
 UNKNOWN = "unknown"  # it was not found, or two of its name differ
 
 _MOST_FILES = 40
+_MOST_BESIDE = 160
 _DEEPEST = 4
 _ABOVE = 5
 _BELOW = ("", "include", "inc", "src", "common", "Common", "utils")
@@ -231,7 +232,7 @@ def _beside(own: Path) -> list[Path]:
             found += sorted(own.parent.glob(f"*{ending}"))
         except OSError:
             continue
-    return [file for file in found if file != own][:_MOST_FILES]
+    return [file for file in found if file != own][:_MOST_BESIDE]
 
 
 @lru_cache(maxsize=256)

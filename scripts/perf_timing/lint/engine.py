@@ -246,6 +246,8 @@ class SourceFile:
             ]
             names = [*given, *results] if self.language == "cuda" else given
         parts += self._named_beside(region)
+        if region.start.kind == "decl":  # GpuTimer init_timer("init_data");
+            parts += re.findall(r'"[^"\n]*"|\w+(?=\s*[({;])', region.start.text[:200])
         places += [use for name in results for use in self._first_samples(name, region.scope)]
         places += [use for name in results for use in self._told_whole(name, region)]
         parts += [text for place in places for text in self._labels(place)]

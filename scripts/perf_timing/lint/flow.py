@@ -157,7 +157,7 @@ class Flow:
             and not function.is_kernel
             and not any("cuda.reduce" in d.text for d in function.decorators)
         ):
-            inner = self.steps(function, depth + 1)
+            inner = self._with_given(self.steps(function, depth + 1), node, function, depth)
             if not inner and _says_wait(function):
                 yield Step(node, node, frozenset({r.WAIT}), node.end)
                 return
@@ -184,6 +184,36 @@ class Flow:
             found = (found - {r.WORK, r.LIKELY}) | {r.BLOCKING}
         if found:
             yield Step(node, node, found, node.end)
+
+    def _with_given(
+        self, inner: Sequence[Step], call: Node, function: Scope, depth: int
+    ) -> Sequence[Step]:
+        """The steps of a function, with what this call hands in for the callables that it calls.
+
+        step(nodes, find_on_host) and step(nodes, find_on_device) do not do the same.
+        """
+        if call.kind != "call" or len(self.scopes.call_sites(function)) < 2:
+            return inner
+        found: list[Step] = []
+        chosen: dict[int, list[Step] | None] = {}
+        for step in inner:
+            key = id(step.site)
+            if key not in chosen:
+                chosen[key] = self._given(step.site, call, function, depth)
+                found += chosen[key] or []
+            if chosen[key] is None:
+                found.append(step)
+        return found
+
+    def _given(self, site: Node, call: Node, function: Scope, depth: int) -> list[Step] | None:
+        """The steps of the file's function that `call` hands in for the one that `site` calls."""
+        name = callee_text(site) if site.kind == "call" else ""
+        if name not in function.parameters or self.scopes.scope_of(site) is not function:
+            return None
+        given = argument(call, function.parameters.index(name), name)
+        if given is None or self.scopes.callable_value(given, self.scopes.scope_of(given)) is None:
+            return None
+        return self._choice(given, site, depth + 1)
 
     def _ran_inside(self, node: Node, depth: int) -> list[Step]:
         """The steps of lambdas of C++ that a macro or an algorithm of std runs before it returns.
@@ -300,7 +330,7 @@ class Flow:
         if best or (values and all(self._host_callable(value) for value in values)):
             return best
         found = self.roles.of(node, scope)
-        if not found and _SAYS.search(callee_text(node)):
+        if not found and _NO_WORK.search(callee_text(node)):
             return []  # print_fn("starting"), log(...): what is passed in writes
         if not found and any(self._host_callable(value) for value in values):
             return []  # np.matmul and others that are not known: what it measures is on the host
@@ -480,9 +510,12 @@ class Flow:
         return any(device_condition(text) for text in conditions)
 
 
-# Types that hold data: view(row, column) is a member of them and no call of a function.
+# Types that hold data: view(row, column) is a member of them and no call of a function, nor is
+# a number that is drawn from a distribution.
 _HOLDS_DATA = re.compile(
-    r"(span|view|matrix|vector|tensor|array|accessor)(_?(ref|type|t|\d+))*\b", re.IGNORECASE
+    r"((span|view|matrix|vector|tensor|array|accessor)(_?(ref|type|t|\d+))*|_distribution"
+    r"|(mt19937|minstd|ranlux)\w*|random_(device|engine))\b",
+    re.IGNORECASE,
 )
 
 
@@ -492,7 +525,10 @@ def _is_data(parameter: str) -> bool:
     return bool(_HOLDS_DATA.search(kind)) and not re.search(r"function\b|\(", kind)
 
 
-_SAYS = re.compile(r"(^|_)(print|log|logger|echo|report|emit|notify|warn|debug|info)(_|$)")
+# What is passed in writes, or makes an object: print_fn("starting"), sharder_class()
+_NO_WORK = re.compile(
+    r"(^|_)(print|log|logger|echo|report|emit|notify|warn|debug|info)(_|$)|(^|_)(cls|class|klass)$"
+)
 
 
 def _says_wait(function: Scope) -> bool:

@@ -2,8 +2,9 @@
 
 The macro brings its own semicolon, so that no grammar can tell the line from the beginning of a
 declaration, and the call in it would go unseen. Here the call is made a statement: the name of the
-macro and its parenthesis become spaces, and a semicolon takes the place of the closing one. Lines,
-columns and offsets stay those of the file.
+macro and its parenthesis become spaces, and a semicolon takes the place of the closing one. A bare
+name behind a statement (`cudaDeviceSynchronize(); CUERR`) would make a declaration of what is below
+it; it moves to the left by one, for a semicolon of its own. Lines and offsets stay as in the file.
 """
 
 import re
@@ -14,6 +15,10 @@ _MACRO = re.compile(
     r"(?=\s*(?:\w[\w.>\[\]-]*\s*=\s*)?[\w:]+\s*(?:<[^<>;()]*>\s*)?\()",
     re.MULTILINE,
 )
+# A bare name that ends a line behind a semicolon, or that has a line of its own.
+_BARE = re.compile(
+    r"(?:(?<=;)|(?<=[;{}]\n)(?=[ \t]+[A-Z]))([ \t]*)[ \t]([A-Z][A-Z0-9_]{2,})(?=[ \t]*(?://[^\n]*)?\n)"
+)
 _BRACKET = re.compile(
     r"[()]|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'|//[^\n]*|/\*.*?\*/", re.DOTALL
 )
@@ -23,6 +28,24 @@ _BEFORE = re.compile(r"[;{})]\s*$|^\s*#[^\n]*\n\s*$|(?://[^\n]*|\*/)\s*$", re.MU
 
 def as_statements(text: str) -> str:
     """`text`, itself where nothing in it changes."""
+    return _bare_statements(_calls_as_statements(text))
+
+
+def _bare_statements(text: str) -> str:
+    """`text` with a semicolon behind each bare macro that no other text could go on from."""
+    if not _BARE.search(text):
+        return text
+
+    def ended(found: re.Match[str]) -> str:
+        after = _SPACE.match(text, found.end())
+        following = text[after.end() : after.end() + 1] if after else ""
+        whole = re.match(r"[\w}#*]", following) is not None and following != "{"
+        return f"{found[1]}{found[2]};" if whole else found[0]
+
+    return _BARE.sub(ended, text)
+
+
+def _calls_as_statements(text: str) -> str:
     pieces, position = [], 0
     for found in _MACRO.finditer(text):
         if found.start(1) < position:

@@ -188,7 +188,7 @@ NOT_MODEL = re.compile(
     r"|eval\w*|valid\w*|test\w*|zero_grad|close|Linear|Conv\w+|\w*LayerNorm|prepare\w*"
     r"|warmup_\w+|append|extend|_?(format|render|describe|summari[sz]e|write|read|plot|draw|dump)(_\w+)?"
     r"|\w*Config|cleanup\w*|free_\w+|release\w*|reset\w*|run_opt\w*|\w*_name|\w*_size"
-    r"|\w*_info|\w*DataLoader|\w*Dataset|super|(un)?wrap_\w+"
+    r"|\w*_info|\w*DataLoader|\w*Dataset|super|(un)?wrap_\w+|\w+_(from|of)_model"
     # What estimates on the host how long a kernel takes.
     r"|(perf|cost|time|timing|latency|roofline|analytical)_model)$"
 )

@@ -79,6 +79,7 @@ import re
 from collections.abc import Iterator
 
 from perf_timing.lint import (
+    blanked,
     captions,
     conditions,
     fates,
@@ -174,6 +175,8 @@ def check(source: SourceFile) -> Iterator[Report]:
         if hearsay.is_hearsay(source, left) or hearsay.is_small_exchange(region, left):
             continue
         if source.ends_elsewhere(left) or source.waits_elsewhere(region, left):
+            continue
+        if blanked.waits_after(source, region, left):
             continue
         if source.stopwatch_waits(region.end):
             continue

@@ -10,6 +10,13 @@ from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.names import BLOCKING, FILL
 from perf_timing.lint.scopes import base_name, callee_text, last_segment, positional
 
+# What is called like memory of the device, and declared as a number or text: float cpu_ms, gpu_ms;
+_NUMBER = re.compile(
+    r"\b(?:int|unsigned|float|double|long|bool|size_t|u?int\d+_t)\s+(?:\w+(?:\s*=\s*[\w.]+)?,\s*)*"
+    r"((?:d|dev|gpu)_\w+)\s*[=;,)]"
+)
+_TEXT = re.compile(r"\b(?:char|string)\s+(?:\w+(?:\[\w*\])?,\s*)*((?:d|dev|gpu)_\w+)")
+
 
 def allocated(call: Node) -> str:
     """The variable that an allocation fills: x of cudaMalloc((void **)&x, n)."""
@@ -57,7 +64,8 @@ class CppMemory:
         text = self._scopes.tree.text
         if words.CPP_RUNTIME.search(text):  # a name alone tells nothing
             found |= set(re.findall(r"\b(?:d|dev|gpu)_\w+", text))
-            found -= set(words.CPP_ON_HOST.findall(text))
+            found -= set(words.CPP_ON_HOST.findall(text)) | set(_NUMBER.findall(text))
+            found -= set(_TEXT.findall(text))
         for call in self._scopes.calls:
             short = last_segment(callee_text(call))
             vendor = words.CPP_VENDOR.sub("", short)
