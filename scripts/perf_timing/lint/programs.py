@@ -11,6 +11,7 @@ from perf_timing.lint import fates, purpose, repetitions, workload
 from perf_timing.lint import roles as r
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
+from perf_timing.lint.flow import Step
 from perf_timing.lint.preprocessor import switched_on
 from perf_timing.lint.regions import Region, remembered
 from perf_timing.lint.scopes import callee_text, loop_body
@@ -180,13 +181,25 @@ def is_long(source: SourceFile, region: Region) -> bool:
 
     That is a call that generates, or one function of the file in which much is computed.
     """
-    steps = [s for s in workload.works(region) if r.COPY not in s.roles]
-    if source.language != "python" or not steps:
-        return False
+    steps = _beside_copies(region)
+    return runs_much_once(source, region) or (
+        source.language == "python"
+        and bool(steps)
+        and all(r.BLOCKING in s.roles and _ANSWERS.search(callee_text(s.node)) for s in steps)
+    )
+
+
+@remembered
+def runs_much_once(source: SourceFile, region: Region) -> bool:
+    """Whether a Python region is one call of a function of the file in which much is computed."""
+    steps = _beside_copies(region)
     inside = all(s.helpers for s in steps) and len({id(s.site) for s in steps}) == 1
-    if inside and sum(r.ARITHMETIC not in s.roles for s in steps) >= _MANY:
-        return True
-    return all(r.BLOCKING in s.roles and _ANSWERS.search(callee_text(s.node)) for s in steps)
+    computed = sum(r.ARITHMETIC not in s.roles for s in steps)
+    return source.language == "python" and inside and computed >= _MANY
+
+
+def _beside_copies(region: Region) -> list[Step]:
+    return [s for s in workload.works(region) if r.COPY not in s.roles]
 
 
 _MANY = 10

@@ -298,14 +298,25 @@ def profiles(source: SourceFile, region: Region) -> bool:
 _ENGINE = re.compile(r"(^|[._])(llm|engine|llm_engine|server)\.(generate|chat|encode|embed|score)$")
 
 
-def serves_requests(source: SourceFile, region: Region) -> bool:
-    """Whether an engine that warms up by itself gets many requests at once: its throughput."""
+def runs_engine(source: SourceFile, region: Region) -> bool:
+    """Whether all work is that of an engine for language models, which warms up by itself."""
     steps = workload.works(region)
     return (
         source.language == "python"
         and bool(steps)
         and all(s.node.kind == "call" and _ENGINE.search(callee_text(s.node)) for s in steps)
     )
+
+
+def serves_requests(source: SourceFile, region: Region) -> bool:
+    """Whether an engine gets many requests at once, for its throughput: as the names say so."""
+    scopes = region.scope.enclosing()
+    names = [*_places(source.unit.path)[-1:], *(scope.short_name for scope in scopes)]
+    names += [name for scope in scopes for name in scope.parameters]
+    return runs_engine(source, region) and any(map(_MANY_REQUESTS.search, names))
+
+
+_MANY_REQUESTS = re.compile(r"requests|throughput|serving|priorit|cach", re.IGNORECASE)
 
 
 def is_shown_once(region: Region) -> bool:

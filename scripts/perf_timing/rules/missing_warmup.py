@@ -343,7 +343,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if programs.is_progress(source, region) or purpose.serves(source):
         return False
-    if purpose.serves_requests(source, region) or purpose.answers_user(source, region):
+    if purpose.runs_engine(source, region) or purpose.answers_user(source, region):
         return False
     if programs.passes_over_data(region) or programs.samples_data(region):
         return False

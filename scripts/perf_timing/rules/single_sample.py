@@ -20,8 +20,8 @@ tests that assert on results and print a time beside them, "done in" lines of a 
 that are a stage of a breakdown, which ends where that of the kernels begins, are too. So are
 functions of C++ that add their times to what their callers know, phases of an application that a
 macro such as DEBUG_TIME switches on, launches whose time tells how often to repeat, and what
-`%time` of a notebook shows. One answer of a whole model, hundreds of kernels long, is reported only
-where its time is divided by another.
+`%time` of a notebook shows. One call of a function of the file that computes as much as a whole
+model is reported only where its time is divided by another.
 
 ## Example
 ```python
@@ -251,7 +251,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     told = _is_compared(source, region) or bool(region.sample_loops)
     told = told or _is_side_by_side(source, region)
-    if programs.is_long(source, region) and not told:
+    if programs.runs_much_once(source, region) and not told:
         return False
     # Each call of a search makes its own choice.
     return searches.decides(source, region) or not _repeated(source, region.scope, 0)
