@@ -324,6 +324,19 @@ def is_shown_once(region: Region) -> bool:
     return "_ipython_time(" in region.report.text[:40]
 
 
+def is_offered_macro(source: SourceFile, region: Region) -> bool:
+    """Whether a macro of C++ times what other files give it: how often, and what ran before.
+
+    A header has it, and nothing in it uses it: #define TIME_KERNEL(kernel) ...
+    """
+    scope = region.scope
+    if source.language != "cuda" or source.scopes.call_sites(scope) or not region.steps:
+        return False
+    macro = source.unit.text.startswith("#define", scope.node.start)
+    given = (s for s in region.steps if s.roles & {r.OPAQUE, r.WORK, r.BLOCKING})
+    return macro and all(r.OPAQUE in s.roles for s in given)
+
+
 def unused(source: SourceFile, scope: Scope) -> bool:
     """Whether a function is private to the file, by its name, and nothing in the file uses it."""
     name = scope.short_name

@@ -311,6 +311,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if fates.hands_back_result(source, region):
         return False
+    if purpose.is_offered_macro(source, region):
+        return False
     if purpose.unused(source, region.scope) or fates.never_used(source, region):
         return False
     if (
