@@ -267,8 +267,11 @@ def _appends(region: Region, left: Step) -> bool:
         return False
     after = [s for s in steps[reads[-1] :] if s.works]
     small = [s for s in after if s.node.kind == "call" and _SMALL.search(callee_text(s.node))]
-    if not loops:  # one token of a loop that decodes: the model was waited for
-        before = (s for s in steps[: reads[-1]] if s.works)
+    if not loops:  # one token of a loop that decodes, or an answer: the model was waited for
+        answers = (
+            s for s in steps[: reads[-1] + 1] if {r.BLOCKING, r.COPY} & s.roles == {r.BLOCKING}
+        )
+        before = (*answers, *(s for s in steps[: reads[-1]] if s.works))
         return len(small) == len(after) and any(r.ARITHMETIC not in s.roles for s in before)
     return all(s in small or r.ARITHMETIC in s.roles for s in after)
 

@@ -16,16 +16,18 @@ libraries and search for algorithms; the message names those that fit the file. 
 thousand times as long as the others, and all of it lands in the figure.
 
 ## Known problems
-A warm-up in another file is not seen. Training loops and timers inside a product's code are left
-out, unless they tell how many tokens or images a second it makes. Loops that print every sample (in
-C++ not the mean of a window, nor that of another size or variant each time), or enter it into a
-record with its name, are left out too, and private helpers that nothing in the file uses. So are
-passes over a data set, web pages and services, examples that save what they made, engines that
-serve many requests at once, solvers that run to a tolerance, the run time of programs, figures in
-whole seconds, and what `%time` of a notebook shows. A function of the file that leaves the first
-samples out counts. In C++ loops of Google Benchmark are left out, which has run the function
-before, runs over epochs and the stages of their steps, launches whose time tells how often to
-repeat, and copies that are a stage of a breakdown, which ends where that of the kernels begins.
+A warm-up in another file is not seen; a macro of a C++ header is left out for that reason, and so
+is a Python function that is only returned, beside a runner that warms up what it is given. Training
+loops and timers inside a product's code are left out, unless they tell how many tokens or images a
+second it makes. Loops that print every sample (in C++ not the mean of a window, nor that of another
+size or variant each time), or enter it into a record with its name, are left out too, and private
+helpers that nothing in the file uses. So are passes over a data set, web pages and services,
+examples that save what they made, engines that serve many requests at once, solvers that run to a
+tolerance, the run time of programs, figures in whole seconds, and what `%time` of a notebook shows.
+A function of the file that leaves the first samples out counts. In C++ loops of Google Benchmark
+are left out, which has run the function before, runs over epochs and the stages of their steps,
+launches whose time tells how often to repeat, and copies that are a stage of a breakdown, which
+ends where that of the kernels begins.
 
 ## Example
 ```python

@@ -14,7 +14,8 @@ Readings that end one stretch and start the next are reported once, by host-cloc
 that was queued in another file is not seen, nor what was queued before the function was called,
 unless every caller in a Python file leaves work running. What a function that measures in Python is
 given to run counts as device work where a wait for the device ends the measurement. Other work is
-not reported before one answer of a whole model, beside which it is small.
+not reported before one answer of a whole model, beside which it is small, nor is what a branch
+queues that only checks results, if asked to: `if check:`.
 
 ## Example
 ```python
