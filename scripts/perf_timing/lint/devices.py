@@ -394,6 +394,8 @@ class Devices:
                 return returned
         function = node.children[0]
         short = last_segment(callee)
+        if local is None and words.TELLS_OF_OBJECT.match(short):
+            return HOST
         operands = [self.of(arg, scope, depth) for arg in positional(node)]
         receiver = UNKNOWN
         if function.kind == "attribute" and function.children:

@@ -211,6 +211,11 @@ HOUSEKEEPING = re.compile(
 MAKES_DATA = re.compile(
     r"^(get|load|build|create|make|prepare)_\w*(loader|dataset|tokenizer|config|args|info)s?$"
 )
+# Methods that tell of an object in numbers and texts of the host, be it a model on the device.
+TELLS_OF_OBJECT = re.compile(
+    r"^(get|collect|report|describe)_(\w+_)?(info|stats|statistics|config|summary|metadata|usage"
+    r"|footprint)$"
+)
 HOST_VERB = re.compile(
     r"(^|[._])(load|save|build|create|parse|print|log|register|download|deserialize|serialize|open"
     r"|plan|read|write|summarize|describe|dump|connect|fetch)(_\w+)?$"

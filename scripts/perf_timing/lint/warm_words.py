@@ -4,7 +4,7 @@ import bisect
 import re
 from functools import lru_cache
 
-from perf_timing.lint import context_warmups
+from perf_timing.lint import context_warmups, idle_loops
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.scopes import Scope, callee_text, last_segment
@@ -34,7 +34,7 @@ def spots(source: SourceFile, module: Scope | None) -> tuple[tuple[int, int], ..
     text = _SUPPRESSION.sub(lambda found: " " * len(found[0]), source.tree.text)
     if "profiler" in text:
         text = _SCHEDULE.sub(lambda found: " " * len(found[0]), text)
-    idle = context_warmups.spans(source)
+    idle = (*context_warmups.spans(source), *idle_loops.spans(source))
     told = [
         found.span()
         for found in WARM.finditer(text)

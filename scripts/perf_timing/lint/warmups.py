@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 
-from perf_timing.lint import dropped_samples, foreign_warmups, warm_words, workload
+from perf_timing.lint import dropped_samples, foreign_warmups, idle_loops, warm_words, workload
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import SourceFile
@@ -330,7 +330,8 @@ def _between(source: SourceFile, spots: Sequence[tuple[int, int]], start: int, e
 def in_one_mode(source: SourceFile, place: int, position: int) -> bool:
     """Whether Python code at `place` runs in one mode of the program, and `position` in all.
 
-    That is in a branch without an else, `if use_triton:` or `if scheme is not None:`.
+    That is in a branch without an else, `if use_triton:` or `if scheme is not None:`, or in a loop
+    that counts to 0 until somebody changes that.
     """
     return any(low <= place < high and not low <= position <= high for low, high in _modes(source))
 
@@ -358,10 +359,9 @@ def _modes(source: SourceFile) -> tuple[tuple[int, int], ...]:
             continue
         start = text.rfind("\n", 0, branch.start) + 1
         if warm_words.WARM.search(text, branch.start, branch.end):
-            while (above := text[:start].rsplit("\n", 2)[-2:-1]) and above[0].lstrip()[:1] == "#":
-                start -= len(above[0]) + 1
+            start = idle_loops.first_remark(text, start)
         found.append((start, branch.end))
-    return tuple(found)
+    return (*found, *idle_loops.spans(source))
 
 
 def _warm_callers(
