@@ -20,7 +20,7 @@ def means_first(source: SourceFile, region: Region) -> bool:
     said = _AFTER_WARM.sub("", said)
     return bool(
         re.search(
-            r"first|cold|ttft|compil(?!ed)|compiled in\b|code[ _-]?gen|startup|start_up"
+            r"first|cold|ttft|compil(?!ed)|compiled in\b|(?<![a-z])code[ _-]?gen|startup|start_up"
             r"|warm_?-?up"
             r"|(?<![a-z])load(?!er)"
             r"|(?<![a-z])init|(?<![a-z])build|setup|download|captur|(?<![a-z])tun(e|ing)"
@@ -69,8 +69,16 @@ _WARM_HEAD = re.compile(r"(#|//|/\*)\s*(\W*\w+\W+){0,2}?(pre)?warm", re.IGNORECA
 
 
 def _headed_warm(source: SourceFile, start: Node) -> bool:
-    """Whether the comment right above a measurement, or the block around it, heads a warm-up."""
-    lines = {c.line: c.text for c in source.tree.comments}
+    """Whether the comment right above a measurement, or the block around it, heads a warm-up.
+
+    One behind a statement is that statement's: run(x);  // warm up
+    """
+    text = source.tree.text
+    alone = (
+        c for c in source.tree.comments
+        if not text[text.rfind("\n", 0, c.start) + 1 : c.start].strip()
+    )  # fmt: skip
+    lines = {c.line: c.text for c in alone}
     heads = [source.statement(start)]
     heads += [p for p in start.ancestors() if p.kind in ("with", "for")]
     return any(_WARM_HEAD.match(lines.get(head.line - 1, "")) for head in heads)

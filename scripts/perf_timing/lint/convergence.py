@@ -191,7 +191,8 @@ def _compares(wait: Step, loop: Node) -> bool:
     for node in loop.walk():
         if node.kind == "assign" and {node.children[0].text} & {t.strip("()!") for t in flags}:
             texts.append(node.children[-1].text)
-    return any(re.search(r"(?<!-)>|<", text) for text in texts)
+    # What is left to do, while (frontier_size > 0), is no result that becomes small.
+    return any(re.search(r"(?<!-)>(?!=?\s*0\s*\)*$)|<", text) for text in texts)
 
 
 def _sides(condition: Node) -> Iterator[Node]:

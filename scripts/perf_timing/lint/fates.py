@@ -40,6 +40,7 @@ class Fate:
     printed: list[Node] = field(default_factory=list)
     returned: list[Node] = field(default_factory=list)
     passed: list[Node] = field(default_factory=list)
+    shown: list[Node] = field(default_factory=list)  # those of `passed` to a function that prints
     reduced: set[str] = field(default_factory=set)  # names of the functions applied to it
 
 
@@ -158,8 +159,11 @@ def _read_by_callers(source: SourceFile, name: str, scope: Scope) -> list[Node]:
     return found
 
 
-def _absorb(source: SourceFile, node: Node, found: Fate) -> str:
-    """Note what the statement around a value does with it; the name it is stored under, or ""."""
+def _absorb(source: SourceFile, node: Node, found: Fate, depth: int = 0) -> str:
+    """Note what the statement around a value does with it; the name it is stored under, or "".
+
+    `depth` tells how many functions of the file a value was followed into already.
+    """
     child = node
     for parent in node.ancestors():
         kind = parent.kind
@@ -169,6 +173,8 @@ def _absorb(source: SourceFile, node: Node, found: Fate) -> str:
                 _show_converted(source, parent, found)
             if parent in found.passed[-1:] and _makes_returned(source, parent):
                 found.returned.append(parent.parent or parent)
+            if parent in found.passed[-1:] and _is_shown_by(source, parent, node, depth):
+                found.shown.append(parent)
             if ended:
                 return ""
         elif kind == "augassign" or (kind == "assign" and operator(parent)[:2] in ("+=", "-=")):
@@ -377,6 +383,48 @@ def _show_converted(source: SourceFile, call: Node, found: Fate) -> None:
             _absorb(source, use, rate)
     found.printed += rate.printed
     found.returned += rate.returned
+
+
+def _is_shown_by(source: SourceFile, call: Node, value: Node, depth: int) -> bool:
+    """Whether a function of the file prints what it is given, or what it computes from it.
+
+    void report(const char *name, float ms) { printf("%s: %f GB/s\\n", name, bytes / ms); }
+    """
+    function = source.scopes.called_function(call, source.scopes.scope_of(call))
+    if function is None or function.is_kernel or depth > _MOST_SHOWING:
+        return False
+    name = _parameter_for(call, value, function)
+    read = (key for key in function.names if key.partition(".")[0] == name)  # members as well
+    todo = [use for key in read for use in source.uses(key, function)]
+    seen: set[int] = set()
+    while todo and len(seen) < _MOST_USES:
+        use = todo.pop()
+        if id(use) in seen or is_target(use):
+            continue
+        seen.add(id(use))
+        told = Fate()
+        stored = _absorb(source, use, told, depth + 1)
+        if told.printed or told.shown:
+            return True
+        todo += [u for u in source.uses(stored, function) if u.start > use.start] if stored else []
+    return False
+
+
+_MOST_SHOWING = 1
+_MOST_USES = 20
+
+
+def _parameter_for(call: Node, value: Node, function: Scope) -> str:
+    """The parameter under which a function knows a value of its call, or what is a part of it."""
+    args = call_args(call)
+    named = (
+        squeeze(part.text).partition("=")[0]
+        for part in (args.children if args is not None else ())
+        if part.kind == "keyword" and part.start <= value.start < part.end
+    )
+    given = zip(positional(call), function.parameters, strict=False)
+    placed = (name for part, name in given if part.start <= value.start < part.end)
+    return next((name for name in (*named, *placed) if name in function.parameters), "")
 
 
 def _into_target(target: Node, node: Node, found: Fate) -> str:

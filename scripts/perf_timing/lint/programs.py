@@ -7,7 +7,7 @@ copies in and out, or a stage that is nothing but a copy, beside a figure of the
 
 import re
 
-from perf_timing.lint import fates, purpose, repetitions, workload
+from perf_timing.lint import fates, purpose, workload
 from perf_timing.lint import roles as r
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
@@ -242,49 +242,4 @@ def is_offload(source: SourceFile, region: Region) -> bool:
         and not workload.copies_both_ways(other)
         and switched_on(source, other.start) in (None, switched_on(source, region.start))
         for other in source.regions.all
-    )
-
-
-# A copy of which the rate is told is measured for its own sake.
-_BANDWIDTH = re.compile(r"(?<![a-z])[KMG]i?B(yte)?s?[ _]*(/|per)[ _]*s|bandwidth", re.IGNORECASE)
-
-
-@remembered
-def is_copy_stage(source: SourceFile, region: Region) -> bool:
-    """Whether a stage of a C++ program, told apart from that of its kernels, only copies.
-
-    The stages of such a breakdown of one run share their readings: where one ends the next begins,
-    and what is to be said is said at the kernels. A copy with two readings of its own is measured
-    for its own sake, and so is one beside samples of the kernels.
-    """
-    if source.language != "cuda" or region.sample_loops or not workload.only_copies(region):
-        return False
-    if _BANDWIDTH.search(source.intent(region)):
-        return False
-    return _shares_reading(source, region) and any(
-        other.scope is region.scope
-        and (region.end.end <= other.start.end or other.end.end <= region.start.end)
-        and any(s.works and r.COPY not in s.roles for s in other.steps)
-        for other in source.regions.all
-        if other is not region
-        and other.kind == region.kind
-        and not (other.kind == "event" and any(o.kind == "for" for o in other.sample_loops))
-        and not _repeats_kernels(source, other)
-    )
-
-
-def _shares_reading(source: SourceFile, region: Region) -> bool:
-    """Whether a measurement ends where the next one starts, or starts where the last one ends."""
-    return any(
-        other.start is region.end or other.end is region.start
-        for other in source.regions.all
-        if other is not region
-    )
-
-
-def _repeats_kernels(source: SourceFile, region: Region) -> bool:
-    """Whether a region of events repeats its kernels, and its time is divided by how often."""
-    loops = [loop for s in workload.works(region) if s.works for loop in region.inner_loops(s.site)]
-    return region.kind == "event" and any(
-        repetitions.is_divided(source, region, loop) for loop in loops
     )

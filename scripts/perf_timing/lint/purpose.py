@@ -308,33 +308,9 @@ def runs_engine(source: SourceFile, region: Region) -> bool:
     )
 
 
-def serves_requests(source: SourceFile, region: Region) -> bool:
-    """Whether an engine gets many requests at once, for its throughput: as the names say so."""
-    scopes = region.scope.enclosing()
-    names = [*_places(source.unit.path)[-1:], *(scope.short_name for scope in scopes)]
-    names += [name for scope in scopes for name in scope.parameters]
-    return runs_engine(source, region) and any(map(_MANY_REQUESTS.search, names))
-
-
-_MANY_REQUESTS = re.compile(r"requests|throughput|serving|priorit|cach", re.IGNORECASE)
-
-
 def is_shown_once(region: Region) -> bool:
     """Whether `%time` of a notebook shows how long a cell takes, its first execution and all."""
     return "_ipython_time(" in region.report.text[:40]
-
-
-def is_offered_macro(source: SourceFile, region: Region) -> bool:
-    """Whether a macro of C++ times what other files give it: how often, and what ran before.
-
-    A header has it, and nothing in it uses it: #define TIME_KERNEL(kernel) ...
-    """
-    scope = region.scope
-    if source.language != "cuda" or source.scopes.call_sites(scope) or not region.steps:
-        return False
-    macro = source.unit.text.startswith("#define", scope.node.start)
-    given = (s for s in region.steps if s.roles & {r.OPAQUE, r.WORK, r.BLOCKING})
-    return macro and all(r.OPAQUE in s.roles for s in given)
 
 
 def unused(source: SourceFile, scope: Scope) -> bool:

@@ -57,20 +57,14 @@ def backward_is_new(source: SourceFile, region: Region) -> bool:
     before = [
         n for s in (region.scope, *outer) for n in s.nodes if n.kind == "call" and n.end <= start
     ]
-    ran = [n for n in before if callee_text(n) in through]
-    if not any(
-        n.kind == "call" and callee_text(n) in through
-        for n in region.scope.nodes
-        if region.holds(n)
-    ):
-        ran = ran[:-1]  # the one that this pass goes back through
+    forward = any(callee_text(n) in through for n in before)
     gone_back = any(
         workload.is_backward(s.node)
         and (not (known := workload.differentiated(s.node)) or known & through)
         for s in source.flow.steps(region.scope)
         if s.position <= start
     )
-    return bool(ran) and not gone_back and not warm_words.named_so(before)
+    return forward and not gone_back and not warm_words.named_so(before)
 
 
 def warmed(source: SourceFile, region: Region) -> bool:

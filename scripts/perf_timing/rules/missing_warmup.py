@@ -205,7 +205,9 @@ def _compiling_steps(source: SourceFile) -> Iterator[Report]:
 
 
 _RATE = re.compile(
-    r"(token|tok|image|frame|sentence)s?[ _]*(/|per[ _])[ _]*(s|sec|second)(?![a-z])", re.IGNORECASE
+    r"(token|tok|image|frame|sentence)s?[ _]*(/|per[ _])[ _]*(s|sec|second)(?![a-z])"
+    r"|(?<![a-z])fps(?![a-z])|(?<![a-z])(avg|average|mean)[ _]+(\w+[ _]+)?(time|latency)(?![a-z])",
+    re.IGNORECASE,
 )
 
 
@@ -313,8 +315,6 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if fates.hands_back_result(source, region):
         return False
-    if purpose.is_offered_macro(source, region):
-        return False
     if purpose.unused(source, region.scope) or fates.never_used(source, region):
         return False
     if (
@@ -323,7 +323,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         and region.scope.parent.name
     ):
         return False  # a decorator for any function
-    if fates.kept_running(source, region) or programs.is_copy_stage(source, region):
+    if fates.kept_running(source, region):
         return False
     if purpose.is_shown_once(region):
         return False

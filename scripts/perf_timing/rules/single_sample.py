@@ -70,7 +70,6 @@ print("median", times[3], "range", times[0], times[-1])
 
 import re
 from collections.abc import Iterator
-from pathlib import PurePath
 
 from perf_timing.lint import (
     captions,
@@ -94,7 +93,7 @@ from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.quotients import quotients
 from perf_timing.lint.regions import Region, remembered
-from perf_timing.lint.scopes import Scope, callee_text, loop_header, loops_around, operator, squeeze
+from perf_timing.lint.scopes import Scope, loop_header, loops_around, operator, squeeze
 
 CODE = "TIM304"
 LABEL = "SINGLE-RUN"
@@ -138,9 +137,12 @@ def _is_figure(source: SourceFile, region: Region) -> bool:
         shown = {a for a in applied if _SHOWS.fullmatch(a)}
         others = {a for a in applied - shown if not _NEUTRAL.fullmatch(a)}
         return bool(region.sample_loops and shown) and not others
-    told = value.printed or value.returned or fates.enters_result(source, region)
+    told = value.printed or value.returned or value.shown
     return (
-        bool(told) or comparisons.with_another(source, region) or searches.decides(source, region)
+        bool(told)
+        or fates.enters_result(source, region)
+        or comparisons.with_another(source, region)
+        or searches.decides(source, region)
     )
 
 
@@ -223,8 +225,6 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if fates.hands_back_result(source, region):
         return False
-    if purpose.is_offered_macro(source, region):
-        return False
     if purpose.unused(source, region.scope) or fates.kept_running(source, region):
         return False
     if all(r.REPLAY in s.roles for s in steps) and _unrolled(source):
@@ -235,7 +235,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False  # of a module: each layer and each call of it tells its time
     if fates.asserted_positive(source, region):
         return False
-    if captions.means_first(source, region) or programs.is_copy_stage(source, region):
+    if captions.means_first(source, region):
         return False
     if source.flow.host_only(region.end, region.scope) or captions.host_time_meant(source, region):
         return False
@@ -243,9 +243,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if programs.loads_model(source, region):
         return False
-    if purpose.serves_requests(source, region) or purpose.answers_user(source, region):
-        return False
-    if purpose.makes_product(source, region) or _checks_results(source, region):
+    if purpose.answers_user(source, region) or purpose.makes_product(source, region):
         return False
     if _adds_up(source, region) or purpose.profiles(source, region):
         return False
@@ -284,30 +282,6 @@ def _adds_up(source: SourceFile, region: Region) -> bool:
         other.scope is region.scope and fates.accumulates(source, other)
         for other in source.regions.all
     )
-
-
-_MEASURES = re.compile(
-    r"bench|perf|speed|latenc|throughput|timing|(?<![a-z])time(?![a-z])", re.IGNORECASE
-)
-
-
-def _checks_results(source: SourceFile, region: Region) -> bool:
-    """Whether a test asserts on what was computed and prints beside it how long that took."""
-    functions = [s for s in region.scope.enclosing() if s.node.kind == "function"]
-    name = functions[-1].short_name if functions else ""
-    named = f"{PurePath(source.unit.path).name} {name}"
-    if source.language != "python" or not name.startswith("test_") or _MEASURES.search(named):
-        return False
-    times = fates.fate(source, region).names
-    asserts = [
-        n
-        for n in functions[-1].nodes
-        if n.kind == "assert"
-        or (n.kind == "call" and re.search(r"(^|[._])assert\w+$", callee_text(n)))
-    ]
-    compared = [n for n in functions[-1].nodes if n.kind == "binary" and _is_quotient(n)]
-    used = {n.text for a in [*asserts, *compared] for n in a.walk() if n.kind == "name"}
-    return bool(asserts) and not used & times and not _is_side_by_side(source, region)
 
 
 def _is_side_by_side(source: SourceFile, region: Region) -> bool:
