@@ -83,6 +83,8 @@ def goes_through_parts(source: SourceFile, region: Region, loop: Node, work: Nod
     counter = counted[1]
     if _serves_each(counter, body, work):
         return True
+    if _follows(work, counter) and not _divided(source, region, header, counter):
+        return True
     given = _of_member(work, counter) or (work.kind == "launch" and _shapes(body, work, counter))
     return given and not _divided(source, region, header, counter)
 
@@ -94,6 +96,15 @@ def _serves_each(counter: str, body: Node, work: Node) -> bool:
         re.search(of_each, work.text, re.IGNORECASE)
         or re.search(rf"SetDevice\(\s*{counter}\s*\)", body.text)
     )
+
+
+def _follows(work: Node, counter: str) -> bool:
+    """Whether the work takes what the iteration before has made: layer(x[i - 1], x[i])."""
+    text = squeeze(work.text)
+    made = set(re.findall(rf"(\w+)\[{counter}\]", text))
+    before = set(re.findall(rf"(\w+)\[{counter}-1\]", text))
+    after = set(re.findall(rf"(\w+)\[{counter}\+1\]", text))
+    return bool(made & (before | after))
 
 
 def _of_member(work: Node, counter: str) -> bool:

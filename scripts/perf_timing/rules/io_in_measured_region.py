@@ -64,7 +64,7 @@ print("100 iterations", (time.perf_counter() - t0) / 100)
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from perf_timing.lint import captions, conditions, fates, programs, purpose, reductions
 from perf_timing.lint import roles as r
@@ -435,7 +435,7 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
         return False
     if step.helpers and not (_is_log(step) and region.inner_loops(step.site)):
         return False
-    if source.language == "cuda" and _shows_a_part(source, region, step):
+    if source.language == "cuda" and region.kind != "event" and _shows_a_part(source, region, step):
         return False
     loops = [loop for loop in region.inner_loops(step.site) if loop.kind != "comp"]
     if loops:
@@ -541,7 +541,8 @@ def _sometimes(node: Node, outside: Node) -> bool:
 def _shows_a_part(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether the figure of a part of the region is written: the whole is a total beside it.
 
-    In Python such a line may read from the device, which costs more than the writing.
+    Not so that of two events, between which the device idles while the host writes. In Python such
+    a line may read from the device, which costs more than the writing.
     """
     return any(
         any(node is step.site for node in fates.fate(source, other).printed)
@@ -589,9 +590,37 @@ def _at_times(node: Node, loop: Node) -> bool:
             continue
         if parent.kind == "if" and _streams(parent, node):
             continue
+        if parent.kind in ("if", "elif", "else") and _prints_either_way(parent):
+            continue
         if parent.kind in ("if", "elif", "else", "except", "case", "cond"):
             return True
     return False
+
+
+def _prints_either_way(branch: Node) -> bool:
+    """Whether an `if` prints in each of its branches, the last of which is an else."""
+    whole = branch.parent if branch.kind != "if" and branch.parent is not None else branch
+    ways = whole.children[1:]
+    return (
+        whole.kind == "if"
+        and ways[-1:] != []
+        and ways[-1].kind == "else"
+        and all(
+            any(_PRINTS.match(n.text) or _prints_either_way(n) for n in _statements(way))
+            for way in ways
+        )
+    )
+
+
+def _statements(way: Node) -> Sequence[Node]:
+    """The statements of a branch, which may be one without braces."""
+    block = way if way.kind in ("block", "call", "binary") else way.child("block")
+    if block is None:
+        return way.children
+    return block.children if block.kind == "block" else [block]
+
+
+_PRINTS = re.compile(r"(std::)?((cout|cerr)\b|f?printf\s*\(|print\s*\()")
 
 
 def _streams(branch: Node, write: Node) -> bool:

@@ -470,7 +470,13 @@ def _serves_streams(call: Node) -> bool:
 
 
 def _closes_another(source: SourceFile, region: Region, step: Step, loop: Node) -> bool:
-    """Whether the wait stands beside a reading of a measurement inside the loop: it serves that."""
+    """Whether the wait stands beside a reading of a measurement inside the loop: it serves that.
+
+    Between two events of C++ code, but around a whole training, the device idles then all the same.
+    """
+    trains = source.language == "cuda" and convergence.trains_over_epochs(source.scopes, region)
+    if source.language == "cuda" and region.kind == "event" and not trains:
+        return False
     readings = [
         reading
         for other in source.regions.all
