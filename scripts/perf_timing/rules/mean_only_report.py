@@ -127,6 +127,8 @@ def check(source: SourceFile) -> Iterator[Report]:
                 continue  # mean-of-rates judges these; a running mean is a display
             if _is_given_away(source, name, node) or _deviation_follows(source, node):
                 continue
+            if _is_in_difference(source, node):
+                continue
             if node.line not in seen:
                 seen.add(node.line)
                 value = fates.fate(source, region)
@@ -177,6 +179,19 @@ def _is_given_away(source: SourceFile, name: str, mean: Node) -> bool:
         return False
     handed = (squeeze(a.text) for n in scope.nodes if n.kind == "call" for a in positional(n))
     return bool(kept & ({squeeze(part.text) for _, part in _returned(scope)} | set(handed)))
+
+
+def _is_in_difference(source: SourceFile, mean: Node) -> bool:
+    """Whether the mean of a part is subtracted: fmean(periods) - wait_ms, as no median can be."""
+    scope = source.scopes.scope_of(mean)
+    for parent in mean.ancestors():
+        if parent.kind in ("assign", "block", "call", "module"):
+            return False
+        if parent.kind == "binary" and operator(parent).strip() == "-":
+            names = (n.text for n in parent.children[-1].walk() if n.kind == "name")
+            values = (v for name in names for _, v in source.scopes.assignments(name, scope))
+            return any(re.search(r"mean\(", value.text) for value in values)
+    return False
 
 
 def _deviation_follows(source: SourceFile, mean: Node) -> bool:
