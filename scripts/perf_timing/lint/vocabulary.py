@@ -296,7 +296,7 @@ INTENT_NOT_GPU = re.compile(
     # "Grouped launch" is how a kernel is scheduled.
     r"(?<!grouped[ _])(?<!cooperative[ _])(?<!persistent[ _])launch"
     r"|enqueue|dispatch|(?<![a-z])host(?!name)|(?<![a-z])cpu(_?time\w*)?(?![a-z])|overhead"
-    r"|submit|compil|code[ _-]?gen|(?<![a-z])load(?!er)"
+    r"|submit|compil|(?<![a-z])code[ _-]?gen|(?<![a-z])load(?!er)"
     r"|(?<![a-z])loading|setup|(?<![a-z])init(?![a-z])|initiali[sz]|(?<![a-z])build"
     r"|download|tokeni|(?<![a-z])data_?time|(?<![a-z])io_?time|preprocess|pre_process"
     r"|conver(t|ting|sion)\W+(\w+\W+){0,2}(model|checkpoint|weights|ckpt)"
