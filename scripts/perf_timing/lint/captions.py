@@ -17,6 +17,7 @@ def means_first(source: SourceFile, region: Region) -> bool:
     if _headed_warm(source, region.start):
         return True
     said = re.sub(r"torch\.compile", "", source.intent(region))
+    said = _DOES_BOTH.sub("", said)
     said = _AFTER_WARM.sub("", said)
     return bool(
         re.search(
@@ -33,6 +34,10 @@ def means_first(source: SourceFile, region: Region) -> bool:
     )
 
 
+# A function that prepares and runs: init_and_run(), setupAndLaunch().
+_DOES_BOTH = re.compile(
+    r"\b\w*(_and_|And(?=[A-Z]))_?(?i:run|bench|launch|time|measure|exec|test|eval|infer)\w*"
+)
 # That of a figure which was taken behind it: "post-warmup", "after warm-up".
 _AFTER_WARM = re.compile(
     r"(?<![a-z])(post|after|past|following|excluding|excl\.?)[ _-]?(the[ _])?warm_?-?up",
@@ -103,3 +108,16 @@ _LAUNCH = re.compile(
 def host_time_meant(source: SourceFile, region: Region) -> bool:
     """Whether the names say host time and no wait in the region contradicts them."""
     return source.means_host_time(region) and not any(r.WAIT in s.roles for s in region.steps)
+
+
+def says_speed(statement: Node) -> bool:
+    """Whether the texts of a statement call what they show a figure of speed: latency, fps."""
+    texts = re.findall(r"\"[^\"]*\"|'[^']*'", statement.text[:400])
+    return any(_FIGURES.search(text) for text in texts)
+
+
+_FIGURES = re.compile(
+    r"latenc|throughput|infer(ence)?[ _-]?time|(?<![a-z])fps(?![a-z])|speed"
+    r"|(?<![a-z])(gpu|cuda|kernel)[ _-]?(\w+[ _-])?time|time per (image|frame|token|query)",
+    re.IGNORECASE,
+)

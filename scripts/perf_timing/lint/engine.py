@@ -428,7 +428,9 @@ _MACRO = re.compile(r"\b[A-Z][A-Z0-9_]{3,}\b")
 # "CPU to GPU copy" and "device -> host" speak of a transfer, which is device work.
 _DIRECTION = re.compile(
     r"(?<![a-z])(cpu|host)\W{0,3}(_?to_?|2|\W?>)\W{0,3}(gpu|device|dev)(?![a-z])"
-    r"|(?<![a-z])(gpu|device|dev)\W{0,3}(_?to_?|2|\W?>)\W{0,3}(cpu|host)(?![a-z])",
+    r"|(?<![a-z])(gpu|device|dev)\W{0,3}(_?to_?|2|\W?>)\W{0,3}(cpu|host)(?![a-z])"
+    r"|(?<![a-z])(cop(y|ies|ied|ying)|transfer(s|red|ring)?)(\W+\w+){0,3}?\W+(to|from|back to)"
+    r"\W+(the\W+)?(cpu|host)(?![a-z])",
     re.IGNORECASE,
 )
 

@@ -175,6 +175,8 @@ def _absorb(source: SourceFile, node: Node, found: Fate, depth: int = 0) -> str:
                 found.returned.append(parent.parent or parent)
             if parent in found.passed[-1:] and _is_shown_by(source, parent, node, depth):
                 found.shown.append(parent)
+            if parent in found.passed[-1:]:
+                found.shown += _told_converted(source, parent)
             if ended:
                 return ""
         elif kind == "augassign" or (kind == "assign" and operator(parent)[:2] in ("+=", "-=")):
@@ -318,6 +320,7 @@ def _into_call(source: SourceFile, call: Node, child: Node, found: Fate) -> bool
         "round",
         "double",
         "str",
+        "to_string",
         "abs",
         "list",
         "tuple",
@@ -391,7 +394,9 @@ def _is_shown_by(source: SourceFile, call: Node, value: Node, depth: int) -> boo
     void report(const char *name, float ms) { printf("%s: %f GB/s\\n", name, bytes / ms); }
     """
     function = source.scopes.called_function(call, source.scopes.scope_of(call))
-    if function is None or function.is_kernel or depth > _MOST_SHOWING:
+    if function is None:
+        return _tells_by_name(call)
+    if function.is_kernel or depth > _MOST_SHOWING:
         return False
     name = _parameter_for(call, value, function)
     read = (key for key in function.names if key.partition(".")[0] == name)  # members as well
@@ -410,6 +415,36 @@ def _is_shown_by(source: SourceFile, call: Node, value: Node, depth: int) -> boo
     return False
 
 
+def _told_converted(source: SourceFile, call: Node) -> list[Node]:
+    """The call that tells what a function of another file makes of a time, as its argument.
+
+    display("ms", to_msec(used)); std::to_string() and its like are looked through in any case.
+    """
+    if source.scopes.called_function(call, source.scopes.scope_of(call)) is not None:
+        return []
+    outer = next((p for p in call.ancestors() if p.kind not in ("args", "binary")), None)
+    return [outer] if outer is not None and outer.kind == "call" and _tells_by_name(outer) else []
+
+
+def _tells_by_name(call: Node) -> bool:
+    """Whether a function or macro of another file that C++ code gives a text with a value tells it.
+
+    logger.Info("took " + std::to_string(ms)); INFO("took " << ms); display_timing("ms", ms);
+    """
+    args = call_args(call)
+    texts = args is not None and any(n.kind == "string" for n in args.walk())
+    return (
+        call.tree.language == "cuda"
+        and texts
+        and _TELLS.match(last_segment(callee_text(call))) is not None
+    )
+
+
+_TELLS = re.compile(
+    r"(log|print|display|report|show|output|emit|info|debug|message|notice|trace|out)(?![a-z])"
+    r"|(Log|Print|Display|Report|Show|Output|Emit|Info|Debug|Message|Notice|Trace)(?![a-z])"
+    r"|(\w+_)?(LOG|PRINT|DISPLAY|REPORT|SHOW|INFO|DEBUG|MESSAGE|NOTICE|TRACE)(F|_\w+)?$"
+)
 _MOST_SHOWING = 1
 _MOST_USES = 20
 

@@ -112,6 +112,40 @@ def tells_which(loop: Node) -> bool:
     return any(_is_told(call, counter, limits) for call in _calls(body))
 
 
+def works_on_piece(loop: Node, work: Node) -> bool:
+    """Whether a counted loop gives some work a piece that begins where its counter says.
+
+    copy(to + i * size, from[i], size); butterfly<<<...>>>(x, m) with m = 1 << s. A counter that is
+    taken modulo a number comes back to the same, and one that counts repetitions is none.
+    """
+    body = loop_body(loop)
+    counted = _COUNTED.match(loop_header(loop))
+    if loop.tree.language != "cuda" or body is None or counted is None:
+        return False
+    counter, limits = counted[1], set(re.findall(r"[A-Za-z_]\w*", counted[2]))
+    if not limits or any(map(_REPETITIONS.search, {counter, *limits})):
+        return False
+    shifted = rf"(?:<<|[-+*/])\(?{counter}\b|\b{counter}\)?(?:<<|[-+*/])|\[\(?{counter}\b"
+    given = _given(work) if work.kind in ("call", "launch") else []
+    return any(
+        re.search(shifted, text) is not None and "%" not in text
+        for text in [*given, *_computed(body, work, counter, set(given))]
+    )
+
+
+def _computed(body: Node, work: Node, counter: str, given: set[str]) -> list[str]:
+    """What variables of a loop's body are computed from that some work is given by name."""
+    named = re.compile(rf"\b{counter}\b")
+    return [
+        squeeze(n.children[-1].text)
+        for n in body.walk()
+        if n.kind == "assign"
+        and n.end <= work.start
+        and squeeze(n.children[0].text) in given
+        and named.search(n.children[-1].text)
+    ]
+
+
 def _is_told(call: Node, counter: str, limits: set[str]) -> bool:
     given = _given(call)
     member = any(re.search(rf"\w\[{counter}\]", text) for text in given)

@@ -49,6 +49,7 @@ CUDA_WORDS = {
     "wtime": ("omp_get_wtime",),
     "Wtime": ("Wtime",),
     "imer": ("sdkStartTimer", "tart_timer", "tartTimer"),
+    "get_time": ("get_time_us(", "get_time_ms(", "get_time()"),
     "QueryPerformance": ("QueryPerformance",),
     "GraphLaunch": ("GraphLaunch",),
     "BeginCapture": ("BeginCapture",),

@@ -131,14 +131,14 @@ _LOGGED = re.compile(
 
 
 def _one_call(source: SourceFile, region: Region) -> bool:
-    """Whether a region of C++ is one call of a straight function that times a part of itself."""
+    """Whether a region of C++ is one call of a straight function that times parts of itself."""
     helpers = {s.helpers[0].node.start: s.helpers[0] for s in workload.works(region) if s.helpers}
     sites = {id(s.site) for s in workload.works(region)}
     if source.language != "cuda" or len(helpers) != 1 or len(sites) != 1:
         return False
     (helper,) = helpers.values()
     inside = [g for g in source.regions.all if g.scope is helper and g.timer is None]
-    return len(inside) == 1 and not any(n.kind in ("for", "while") for n in helper.nodes)
+    return bool(inside) and not any(n.kind in ("for", "while") for n in helper.nodes)
 
 
 def _wraps_watch(source: SourceFile, region: Region) -> bool:
@@ -154,8 +154,8 @@ def _wraps_watch(source: SourceFile, region: Region) -> bool:
 
 
 def _is_one_launch(source: SourceFile, region: Region) -> bool:
-    """Whether a method of C++ records events around a launch, and prints what they say at once."""
-    launched = any(s.node.kind == "launch" and not s.helpers for s in region.steps)
+    """Whether a method of C++ records events around what it starts, and prints what they say."""
+    launched = any(s.works and not s.helpers for s in region.steps)
     shown = fates.fate(source, region).printed
     calls = {last_segment(callee_text(n)) if n.kind == "call" else "cout" for n in shown}
     return region.kind == "event" and launched and calls <= {"printf", "cout"}

@@ -47,7 +47,10 @@ def is_one_execution(source: SourceFile, region: Region, loop: Node, work: Node)
         runs_once(source, loop)
         or goes_through_parts(source, region, loop, work)
         or passes.goes_by_leaps(loop)
-        or (passes.tells_which(loop) and not is_divided(source, region, loop))
+        or (
+            (passes.tells_which(loop) or passes.works_on_piece(loop, work))
+            and not is_divided(source, region, loop)
+        )
     )
 
 

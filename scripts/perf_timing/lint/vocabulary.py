@@ -14,7 +14,8 @@ import re
 _DEVICE_WORDS = (
     "torch cuda cupy numba triton cutlass tensorrt xpu accelerat mlx onnxruntime habana gpu cublas "
     "cudnn cufft cusparse cusolver curand cutensor nccl rccl rocblas miopen thrust device nvtx <<< "
-    "tilelang register_forward vllm sglang lmdeploy cudf cuml cugraph"
+    "tilelang register_forward vllm sglang lmdeploy cudf cuml cugraph rocsparse hipsparse hipblas"
+    " rocsolver rocfft rocrand hipfft hiprand hipsolver"
 ).split()
 _DEVICE_PATTERNS = tuple(
     (word, re.compile(pattern))
@@ -329,6 +330,7 @@ DEVICE_EVIDENCE_IN_CODE = {
     ),
     "cuda": re.compile(
         r"\b(hip|cu)[A-Z]\w+\s*\(|(?i:cuda|\bhip_|cublas|cudnn|nvtx|tensorrt|\btorch(::|/)|thrust)"
+        r"|\b(cu|hip|roc)(sparse|solver|fft|rand|blas)(_\w+|[A-Z]\w*)\s*(<\w+>\s*)?\(|\bmiopen[A-Z]"
     ),
 }
 # "gpu" counts beside a library that computes on one.
@@ -448,6 +450,23 @@ CPP_LIBRARY_WORK = re.compile(
     r"|[ou][rn]mqr|[ou][rn]gqr|syev|heev|gesv|sytrf|gels|matinv|AddTensor"
     r"|OpTensor|ScaleTensor|TransformTensor|Activation|Pooling|BatchNorm\w*|Dropout|Im2Col"
     r"|_C[134]I?R|_AC4I?R)\w*$"
+)
+# The rest that the sparse libraries compute: direct and iterative solvers, factorizations,
+# conversions and sorts are queued; what analyses a matrix or iterates looks at the device between.
+_SPARSE = (
+    r"^(cusparse|hipsparse|rocsparse)_?(?!\w*(buffer_?size|zero_?pivot|host_|_[gs]et_|[gs]et[A-Z]"
+    r"|create|destroy|_clear|_info|_history|stage))\w*?"
+)
+CPP_SPARSE_WORK = re.compile(
+    _SPARSE + r"((csr|bsr)(ilu0?2?|ic0?2?)|(csr|bsr)s[vm]_?2?_?solve|(ge)?(bsr|coo|ell|hyb)x?m[mv]"
+    r"|gtsv|gpsv|gthr|sctr|[gG]ather|[sS]catter|[aA]xpby|[rR]oti?|(coo|csr|csc)_?sort"
+    r"|(csr|csc|coo|ell|hyb|gebsr|bsr|dense)2(csr|csc|coo|ell|hyb|gebsr|bsr|dense)"
+    r"|sparse_to_dense|dense_to_sparse|SparseToDense|DenseToSparse)"
+    r"(z|_?ex2?|v2|2?_?(strided_?)?[bB]atch|2?_no_?pivot|_interleaved_batch|_compute|_convert)?$"
+)
+CPP_SPARSE_ITERATES = re.compile(
+    _SPARSE + r"(_?([aA]nalysis|[pP]reprocess)|spvv|SpVV|spitsv|spgemm|sp[sm][vm]|sddmm|nnz"
+    r"|csrit(sv_solve|sv|ilu0x?_compute|ilu0x?)|csrcolor)$"
 )
 # What returns a number to the host, and so waits, unless the number is to stay on the device.
 CPP_LIBRARY_VALUE = re.compile(

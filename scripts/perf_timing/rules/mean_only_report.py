@@ -73,7 +73,17 @@ print(statistics.median(times), min(times), max(times))
 import re
 from collections.abc import Iterable, Iterator
 
-from perf_timing.lint import fates, keepers, purpose, reductions, series, sweeps, unseen, workload
+from perf_timing.lint import (
+    captions,
+    fates,
+    keepers,
+    purpose,
+    reductions,
+    series,
+    sweeps,
+    unseen,
+    workload,
+)
 from perf_timing.lint import training as training_loops
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import Report, SourceFile
@@ -142,13 +152,6 @@ def _is_of_device(source: SourceFile, region: Region) -> bool:
     if re.search(r"(^|_)cpu(_|$)", region.scope.short_name):
         return False
     return bool(workload.works(region)) or unseen.works(source, region)
-
-
-_FIGURES = re.compile(
-    r"latenc|throughput|inference[ _-]?time|(?<![a-z])fps(?![a-z])|speed"
-    r"|(?<![a-z])(gpu|cuda|kernel)[ _-]?(\w+[ _-])?time|time per (image|frame|token|query)",
-    re.IGNORECASE,
-)
 
 
 # What a mean of inference times is called.
@@ -220,12 +223,7 @@ def _is_told(source: SourceFile, mean: Node) -> bool:
     if target is not None and target.kind == "name":
         uses = source.uses(target.text, source.scopes.scope_of(mean))
         shown += [source.statement(use) for use in uses if use.start > statement.end]
-    return any(_says_speed(place) for place in shown)
-
-
-def _says_speed(statement: Node) -> bool:
-    texts = re.findall(r"\"[^\"]*\"|'[^']*'", statement.text[:400])
-    return any(_FIGURES.search(text) for text in texts)
+    return any(captions.says_speed(place) for place in shown)
 
 
 def _here(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
@@ -720,11 +718,26 @@ def _mean_around(source: SourceFile, region: Region) -> Node | None:
 
 
 def _listed_again(source: SourceFile, region: Region, comp: Node) -> bool:
-    """Whether the times of the pair are listed in another place too, for what else is told."""
+    """Whether the times of the pair are listed in another place too, for what else is told.
+
+    That is one which goes through the same events, or reads events by the same names.
+    """
     read = last_segment(callee_text(region.delta)) if region.delta.kind == "call" else ""
+    through = [c.children[-1] for c in comp.children if c.kind == "comp_for" and c.children]
+    events = {n.text for part in through for n in part.walk() if n.kind == "name"}
     return any(
         node.kind == "call"
         and last_segment(callee_text(node)) == read
         and not comp.start <= node.start < comp.end
+        and bool(_around(node) & events)
         for node in source.scopes.scope_of(comp).nodes
     )
+
+
+def _around(read: Node) -> set[str]:
+    """The names in the comprehension or in the header of the loop that holds a reading."""
+    holder = next((p for p in read.ancestors() if p.kind in ("comp", "for", "block")), None)
+    parts = [read] if holder is None or holder.kind == "block" else [read, *holder.children[:2]]
+    if holder is not None and holder.kind == "comp":
+        parts = [holder]
+    return {n.text for part in parts for n in part.walk() if n.kind == "name"}

@@ -5,8 +5,10 @@ Reports the opening reading of a measurement that executes its work once and who
 printed or returned, and one of a loop of whose samples only one is read, as in times[1] or by
 events that the loop records anew and that are read behind it. In C++ a loop that counts to a number
 which the file sets to 1 executes its work once; so does one that goes through the parts of it
-(streams, members of an array, the diagonals of a wavefront) or makes the passes of one algorithm:
-the strides of a sort, a reduction of what the last pass has left.
+(streams, members of an array, pieces that begin where its counter says, the diagonals of a
+wavefront) or makes the passes of one algorithm: the strides of a sort, a reduction of what the last
+pass has left. Python files that are not there to measure are asked where the text that shows the
+time calls it a figure of speed, or where the times of two ways to do the same are printed.
 
 ## Why it misleads
 Clocks change, other processes run, the allocator grows: two runs differ by several per cent. One
@@ -14,14 +16,14 @@ sample has no spread, so no reader can tell a difference from noise.
 
 ## Known problems
 Runs of whole trainings and of compile or load phases are left out, and so are functions that the
-file calls in a loop, unless each iteration is of another size or variant; passes over a data set,
-web pages and services, examples that save what they made, engines that serve many requests at once,
-tests that assert on results and print a time beside them, "done in" lines of a program, and copies
-that are a stage of a breakdown, which ends where that of the kernels begins, are too. So are
-functions of C++ that add their times to what their callers know, phases of an application that a
-macro such as DEBUG_TIME switches on, launches whose time tells how often to repeat, and what
-`%time` of a notebook shows. One call of a function of the file that computes as much as a whole
-model is reported only where its time is divided by another.
+file calls in a loop, unless each iteration is of another size or variant or the loop keeps the last
+time alone; passes over a data set, web pages and services, examples that save what they made,
+engines that serve many requests at once, tests that assert on results and print a time beside them,
+"done in" lines of a program, and copies that are a stage of a breakdown, which ends where that of
+the kernels begins, are too. So are functions of C++ that add their times to what their callers
+know, phases of an application that a macro such as DEBUG_TIME switches on, launches whose time
+tells how often to repeat, and what `%time` of a notebook shows. One call of a function of the file
+that computes as much as a whole model is reported only where its time is divided by another.
 
 ## Example
 ```python
@@ -93,7 +95,15 @@ from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
 from perf_timing.lint.quotients import quotients
 from perf_timing.lint.regions import Region, remembered
-from perf_timing.lint.scopes import Scope, loop_header, loops_around, operator, squeeze
+from perf_timing.lint.scopes import (
+    Scope,
+    is_target,
+    loop_header,
+    loops_around,
+    operator,
+    positional,
+    squeeze,
+)
 
 CODE = "TIM304"
 LABEL = "SINGLE-RUN"
@@ -121,7 +131,35 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue  # events inside a clock's readings
         seen |= {id(region.start), work}
         meant = warmups.warms_up(source, region) or purpose.is_told_finely(source, region)
+        meant = meant or _is_speed(source, region) or _is_one_of_ways(source, region)
         yield Report(region.start, MESSAGE.format(end=region.end.line), anywhere=meant)
+
+
+def _is_speed(source: SourceFile, region: Region) -> bool:
+    """Whether plain Python code that prints a time calls it a figure of speed: "Inference time"."""
+    return not any(s.class_name for s in region.scope.enclosing()) and any(
+        map(captions.says_speed, fates.fate(source, region).printed)
+    )
+
+
+def _is_one_of_ways(source: SourceFile, region: Region) -> bool:
+    """Whether a function prints the times of two ways to do the same: "naive", then "triton"."""
+    others = [g for g in source.regions.all if g.scope is region.scope and g is not region]
+    mine = _ways(source, region)
+    return any(mine and ways - mine for ways in (_ways(source, other) for other in others))
+
+
+def _ways(source: SourceFile, region: Region) -> set[str]:
+    """By which names of implementations the printed time of a region is told."""
+    said = (n.text for p in fates.fate(source, region).printed for n in p.walk())
+    return {found.lower() for text in said for found in _WAYS.findall(text)}
+
+
+_WAYS = re.compile(
+    r"(?<![a-z])(naive|reference|ref|torch|pytorch|triton|cuda|flash|eager|compiled|fused|vanilla"
+    r"|xformers|sdpa|baseline|custom|cutlass|cublas|cpp|jit|onnx|tensorrt|trt)(?![a-z])",
+    re.IGNORECASE,
+)
 
 
 def _is_figure(source: SourceFile, region: Region) -> bool:
@@ -254,7 +292,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
     if programs.runs_much_once(source, region) and not told:
         return False
     # Each call of a search makes its own choice.
-    return searches.decides(source, region) or not _repeated(source, region.scope, 0)
+    return searches.decides(source, region) or not _repeated(source, region, region.scope)
 
 
 _FORWARD = re.compile(r"forward(_(?!bench|time|pass)\w+)?")
@@ -388,15 +426,14 @@ def _unrolled(source: SourceFile) -> bool:
     return False
 
 
-def _repeated(source: SourceFile, scope: Scope, depth: int) -> bool:
+def _repeated(source: SourceFile, region: Region, scope: Scope, depth: int = 0) -> bool:
     """Whether the file calls the function in a loop, from several places, or hands it on."""
     if scope.node.kind == "module" or depth > 3:
         return False
     if scope.node.kind == "lambda":
         return True  # it was made to be called by something else
     sites = source.scopes.call_sites(scope)
-    around = [loop for site in sites for loop in loops_around(site)]
-    if not all(map(sweeps.is_sweep, around)):
+    if any(_takes_samples(source, region, scope, site) for site in sites):
         return True
     if len({site.text for site in sites}) < len(sites):
         return True  # the same call again and again: each prints its sample
@@ -408,10 +445,77 @@ def _repeated(source: SourceFile, scope: Scope, depth: int) -> bool:
             if n.kind == "name" and n.text == scope.short_name and not _is_declared(n)
         ]
         named = sum(s.short_name == scope.short_name for s in source.scopes.all)
-        if len(uses) > max(1, named):
+        if len([n for n in uses if not _is_row(source, n)]) > max(1, named):
             return True
     return any(
-        _repeated(source, source.scopes.scope_of(site), depth + 1)
+        _repeated(source, region, source.scopes.scope_of(site), depth + 1)
         for site in sites
         if source.scopes.scope_of(site) is not scope
     )
+
+
+def _takes_samples(source: SourceFile, region: Region, scope: Scope, site: Node) -> bool:
+    """Whether the loops around a call of the function take many times of one configuration."""
+    loops = loops_around(site)
+    if loops and _overwrites(source, region, site, loops[0]):
+        loops = loops[1:]  # what each pass but the last measures is lost
+    return not all(sweeps.is_sweep(p) or _tells_which(source, region, scope, site, p)
+                   for p in loops)  # fmt: skip
+
+
+def _overwrites(source: SourceFile, region: Region, site: Node, loop: Node) -> bool:
+    """Whether a loop keeps the time that a call returns of its last pass alone.
+
+    for (int i = 0; i < 2; ++i) ms = run(x); printf("%f", ms);
+    """
+    value = fates.fate(source, region)
+    statement = site.parent
+    if value.printed or value.shown or statement is None or statement.kind != "assign":
+        return False
+    target = statement.children[0]
+    if operator(statement) != "=" or target.kind != "name":
+        return False
+    uses = [u for u in source.uses(target.text, source.scopes.scope_of(site)) if not is_target(u)]
+    inside = any(loop.start <= u.start < loop.end for u in uses)
+    return not inside and any(u.start >= loop.end for u in uses)
+
+
+def _tells_which(source: SourceFile, region: Region, scope: Scope, site: Node, loop: Node) -> bool:
+    """Whether the counter of a C++ loop is what the called function works with, and tells.
+
+    run(x, width) for width = 1, 2; kernel<<<...>>>(x, width); printf("width %d: %f", width, ms);
+    """
+    counted = re.match(r"for\s*\(\s*(?:\w+\s+)*(\w+)\s*=", loop_header(loop))
+    if source.language != "cuda" or counted is None or _STEPS.search(counted[1]):
+        return False
+    given = zip(scope.parameters, positional(site), strict=False)
+    names = {name for name, value in given if squeeze(value.text) == counted[1]}
+    value = fates.fate(source, region)
+    told = {n.text for p in (*value.printed, *value.shown) for n in p.walk() if n.kind == "name"}
+    used = {n.text for s in workload.works(region) for n in s.site.walk() if n.kind == "name"}
+    return any(name in told & used and not _STEPS.search(name) for name in names)
+
+
+_STEPS = re.compile(
+    r"iter|rep|run|trial|round|pass|sample|step|time|try|attempt|test|idx|^i$", re.IGNORECASE
+)
+
+
+def _is_row(source: SourceFile, name: Node) -> bool:
+    """Whether a function stands in a table of C++ that one loop goes through, calling each once.
+
+    struct Way ways[] = {{"naive", run_naive}, {"tiled", run_tiled}}; for (auto &w : ways) w.run(x);
+    """
+    table = next((p for p in name.ancestors() if p.kind == "assign"), None)
+    listed = name.parent is not None and name.parent.kind == "list"
+    if source.language != "cuda" or not listed or table is None:
+        return False
+    held = re.match(r"\w+", squeeze(table.children[0].text))
+    loops = [n for n in source.tree.of_kind("for") if len(n.children) > 1 and held is not None
+             and squeeze(n.children[1].text) == held[0]]  # fmt: skip
+    if len(loops) != 1 or loops_around(loops[0]):
+        return False
+    row = re.escape(squeeze(loops[0].children[0].text))
+    calls = [n for n in loops[0].walk() if n.kind == "call"
+             and re.match(rf"{row}\s*(\.|->|\()", n.text)]  # fmt: skip
+    return bool(calls) and all(loops_around(call)[:1] == loops for call in calls)

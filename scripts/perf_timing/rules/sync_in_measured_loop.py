@@ -220,11 +220,13 @@ def _reads_next(region: Region, wait: Step) -> bool:
     """Whether what C++ code does next is to copy the result to the host, which waits anyway."""
     if wait.node.tree.language != "cuda":
         return False
+    loops = region.inner_loops(wait.site)
     for step in region.steps[region.steps.index(wait) + 1 :]:
         if r.WAIT in step.roles or step.works or r.OPAQUE in step.roles:
             return False
         if {r.BLOCKING, r.COPY} <= step.roles:
-            return "HostToDevice" not in step.node.text
+            in_each = region.inner_loops(step.site)[:1] == loops[:1]
+            return in_each and "HostToDevice" not in step.node.text
     return False
 
 

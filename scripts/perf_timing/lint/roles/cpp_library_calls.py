@@ -20,7 +20,7 @@ class CppLibraryCalls:
 
     def calls_library(self, call: Call) -> set[str] | None:
         """Functions of the vendors' libraries."""
-        short = call.short
+        short = re.sub(r"\s*<.*", "", call.short, flags=re.DOTALL)
         if words.CPP_LIBRARY_WAITS.match(short):
             return {WAIT}
         if words.CPP_LIBRARY_ON_HOST.match(short):
@@ -29,6 +29,10 @@ class CppLibraryCalls:
             stays = "POINTER_MODE_DEVICE" in self._text
             return {WORK} if stays else {BLOCKING}
         if words.CPP_LIBRARY_WORK.match(short):
+            return {WORK}
+        if words.CPP_SPARSE_ITERATES.match(short):
+            return {BLOCKING}
+        if words.CPP_SPARSE_WORK.match(short):
             return {WORK}
         if words.CPP_LIBRARY_COPY.match(short):
             return {BLOCKING, COPY}
