@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.facts import Node
+from perf_timing.lint.flow import exclusive
 from perf_timing.lint.region import Region
 from perf_timing.lint.roles import Roles
 from perf_timing.lint.scopes import (
@@ -96,7 +97,20 @@ def _timed_functions(call: Node, scope: Scope, scopes: Scopes) -> list[Scope]:
     """The functions of the file that a helper may be given to time."""
     given = [*positional(call)[:3], *filter(None, (keyword(call, n) for n in _TIMED_AS))]
     found = [f for value in given for f in scopes.callable_values(value, scope)]
+    found += [f for value in given for f in _other_choices(value, scope, scopes)]
+    found = list({id(function): function for function in found}.values())
     return [function for function in found if not _yields(function)]
+
+
+def _other_choices(value: Node, scope: Scope, scopes: Scopes) -> Iterator[Scope]:
+    """The functions that the other branches of an `if` give a name: fn = lambda: ours(x)."""
+    if value.kind != "name":
+        return
+    given = [v for _, v in scopes.assignments(value.text, scope) if v.end <= value.start]
+    for other in given[:-1]:
+        function = scopes.by_node.get(id(other))
+        if function is not None and exclusive(other, given[-1]):
+            yield function
 
 
 def _is_harness(node: Node, scope: Scope, roles: Roles) -> bool:

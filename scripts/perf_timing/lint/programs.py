@@ -212,9 +212,17 @@ def is_total(source: SourceFile, region: Region) -> bool:
     if source.language != "cuda" or not workload.copies_both_ways(region):
         return False
     said = re.findall(r'"[^"]*"', source.intent(region))
-    return any(_TOTAL.search(text) for text in said) or is_offload(source, region)
+    total = any(_TOTAL.search(text) for text in said) and not _is_kernel_time(source, region)
+    return total or is_offload(source, region)
 
 
+def _is_kernel_time(source: SourceFile, region: Region) -> bool:
+    """Whether a value is called the time of kernels; one text may tell it and the total."""
+    names = re.sub(r'"[^"]*"', "", source.intent(region)).removeprefix(region.scope.name)
+    return bool(_KERNEL.search(names)) and not _TOTAL.search(names)
+
+
+_KERNEL = re.compile(r"kernel|(?<![a-z])gpu[ _]?(only|compute)", re.IGNORECASE)
 _TOTAL = re.compile(
     r"(?<![a-z])(total|overall|whole|entire|end[ _-]?(to|2)[ _-]?end|e2e|application|program)"
     r"(?!\w*[ _]*(gpu|kernel|device|bytes|flops))",

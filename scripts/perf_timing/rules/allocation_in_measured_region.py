@@ -11,7 +11,8 @@ the figure is about. cudaMalloc and cudaFree also wait for the device.
 
 ## Known problems
 Where the output buffer is part of what is compared (an API that returns a new tensor), the report
-can be suppressed with that reason. A constant that an operator takes where it is made, and zeros of
+can be suppressed with that reason. A branch that picks the function which is timed hides nothing in
+it. A constant that an operator takes where it is made, and zeros of
 an accumulator of atomics, are part of what a timed function computes. Model code is not reported,
 and training steps only where the first of them are left out, or, of random data that is made in
 each of them, where a warm-up precedes those of a benchmark. Nor is a copy of what the iteration
@@ -131,11 +132,11 @@ def check(source: SourceFile) -> Iterator[Report]:
             )
         ]
         seen |= {id(step.node) for step in found}
-        if training_loops.is_training(region) and not _drops_first(source, region):
+        if _is_training(region) and not _drops_first(source, region):
             yield from _data_of_steps(region, found)
             continue
         for step, others in _grouped(source, found):
-            yield _report(region, step, others)
+            yield _report(source, region, step, others)
 
 
 def _data_of_steps(region: Region, found: list[Step]) -> Iterator[Report]:
@@ -168,14 +169,20 @@ def _grouped(source: SourceFile, found: list[Step]) -> Iterator[tuple[Step, list
 _MANY = 3
 
 
-def _report(region: Region, step: Step, others: list[Step]) -> Report:
+def _report(source: SourceFile, region: Region, step: Step, others: list[Step]) -> Report:
     call, line = last_segment(callee_text(step.node)), region.start.line
     copies = call in ("clone", "deepcopy", "new_tensor", "to", "cuda")
     message = (COPIES if copies else MESSAGE).format(call=call, start=line)
     if others:
         message = SEVERAL.format(call=call, more=len(others), start=line)
     related = [(region.start, "measured from here"), *((s.node, "this too") for s in others)]
-    return Report(step.node, message, note=COPIES_NOTE if copies else "", related=tuple(related))
+    return Report(
+        step.node,
+        message,
+        note=COPIES_NOTE if copies else "",
+        related=tuple(related),
+        anywhere=region.kind == "harness" or purpose.is_measuring(source, region.start),
+    )
 
 
 def _applies(source: SourceFile, region: Region) -> bool:
@@ -186,10 +193,12 @@ def _applies(source: SourceFile, region: Region) -> bool:
         or region.cumulative
     ):
         return False
+    if region.kind == "harness" and "kineto" in callee_text(region.start):
+        return False  # a profiler tells the times of single kernels
     meant = purpose.is_benchmark(source, region) or fates.returns_time(source, region)
     if not meant:
         return False
-    if training_loops.is_training(region) and not (
+    if _is_training(region) and not (
         _drops_first(source, region) or _benchmarks_steps(source, region)
     ):
         return False
@@ -205,6 +214,11 @@ def _applies(source: SourceFile, region: Region) -> bool:
     if source.language == "python":
         meant_elsewhere += r"|copy|transfer"  # there the copy makes the buffer
     return not re.search(meant_elsewhere, source.intent(region), re.IGNORECASE)
+
+
+def _is_training(region: Region) -> bool:
+    """Whether training steps are timed, and no function that a harness repeats."""
+    return region.kind != "harness" and training_loops.is_training(region)
 
 
 def _benchmarks_steps(source: SourceFile, region: Region) -> bool:
@@ -376,6 +390,12 @@ def _always_taken(region: Region, branch: Node) -> bool:
     return bool(loops) and branch.tree.language == "python" and conditions.settled(branch, loops[0])
 
 
+def _chooses(region: Region, branch: Node, function: Node) -> bool:
+    """Whether a branch picks what a harness times: the function stands in it, or another one."""
+    inside = branch.start <= function.start and function.end <= branch.end
+    return region.kind == "harness" and inside
+
+
 def _counts(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether the allocation is on the device, beside other work and not inside a model."""
     if re.search(r"(^|[._])(jnp|jax)\.|numpy\.(array|asarray)$", callee_text(step.node)):
@@ -384,7 +404,10 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
         h.short_name in ("forward", "__init__", "setup", "generate") for h in step.helpers
     ):
         return False
-    if conditions.rare(step.site, region.start, lambda b: _always_taken(region, b)):
+    inside = source.scopes.scope_of(step.site).node
+    if conditions.rare(
+        step.site, region.start, lambda b: _always_taken(region, b) or _chooses(region, b, inside)
+    ):
         return False
     data = training_loops.is_training(region) and _only_makes(source, step)
     if not data and _is_result(source, step) and not _is_temporary(source, region, step):

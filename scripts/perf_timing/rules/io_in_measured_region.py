@@ -5,9 +5,9 @@ Reports print, logging, progress-bar and file calls between the two readings: in
 a loop that is measured as a whole, or between two readings that are close together. Under a clock
 that is stopped in some steps of a training, to validate, and started again, what each step writes
 counts, whatever the file is for, and so does what each step writes where steps are timed from one
-to the next for a meter or a list. What a function writes counts where a window in Python repeats it
-and it computes on the device as well. A checkpoint counts in the time of an epoch as well, where
-each epoch writes one.
+to the next for a meter or a list. What a function writes counts where a window repeats it and it
+computes on the device as well. A checkpoint counts in the time of an epoch as well, where each
+epoch writes one.
 
 In CUDA C++ it also reports a printf() of all threads of a measured kernel.
 
@@ -17,7 +17,8 @@ printed is often a tensor, so that the host waits as well.
 
 ## Known problems
 Output on every n-th iteration only, or behind a verbosity flag, is not reported; the text of a
-token is, where one is written whenever there is one. Where a file is not there to measure, output
+token is, where one is written whenever there is one, and what a branch writes that holds measured
+work, or of which each alternative writes. Where a file is not there to measure, output
 in a loop counts whose time is shown as a rate of tokens or images, as throughput or as latency, and
 output in each of many training steps of which the mean or the median is told. A line beside a whole
 pass over batches does not.
@@ -71,7 +72,7 @@ from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
+from perf_timing.lint.flow import Step, exclusive
 from perf_timing.lint.quotients import counted_loop, quotients
 from perf_timing.lint.regions import Region
 from perf_timing.lint.scopes import (
@@ -143,7 +144,7 @@ def _reports(source: SourceFile) -> Iterator[Report]:
         if source.flow.host_only(region.end, region.scope):
             continue
         for place, bar in _bars(source, region):
-            yield _report(place, region.start, written=bar)
+            yield _report(place, region.start, _is_speed(source, region), written=bar)
         for step in _in_repeated(source, region):
             yield _report(step.node, region.start, anywhere=True)
         for step in region.steps:
@@ -287,16 +288,21 @@ def _in_repeated(source: SourceFile, region: Region) -> Iterator[Step]:
 
     for _ in range(n): generate(prompt), which tells its own latency, too.
     """
-    measures = source.language == "python" and purpose.is_measuring(source, region.start)
-    for step in region.steps if source.language == "python" else ():
+    measures = purpose.is_measuring(source, region.start)
+    python = source.language == "python"
+    for step in region.steps:
         loops = region.inner_loops(step.site)
         if r.IO not in step.roles or len(step.helpers) != 1 or step.site.kind != "call":
+            continue
+        if _for_debugging(step.node) or _in_debug_macro(step.node):
             continue
         if not loops or counted_loop(loops[-1]) is None or _at_times(step.site, loops[-1]):
             continue
         helper = step.helpers[0].node
         works = any(
-            s.site is step.site and (s.works or r.BLOCKING in s.roles) and not loops_around(s.node)
+            s.site is step.site
+            and (s.works or (python and r.BLOCKING in s.roles))
+            and not loops_around(s.node)
             for s in region.steps
         )
         if not works or not (measures or _tells_speed(source, region, step)):
@@ -415,10 +421,15 @@ def _tells_speed(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether a loop that writes is told as a speed, in a file that is there for something else."""
     if not region.inner_loops(step.site):
         return False
+    return _is_speed(source, region) or _per_token(source, region, step)
+
+
+def _is_speed(source: SourceFile, region: Region) -> bool:
+    """Whether what is told of a region is a rate of tokens or images, throughput or latency."""
     value = fates.fate(source, region)
     texts = " ".join(n.text[:400] for n in (*value.printed, *value.passed))
     texts += " ".join((source.intent(region), *sorted(value.names)))
-    return bool(_SPEED.search(texts)) or _per_token(source, region, step)
+    return bool(_SPEED.search(texts))
 
 
 def _per_token(source: SourceFile, region: Region, step: Step) -> bool:
@@ -451,13 +462,71 @@ def _counts(source: SourceFile, region: Region, step: Step) -> bool:
         return False
     # Writing a whole trace or file costs so much that a condition around it does not matter.
     writes_file = re.search(r"(export_chrome_trace|dump|save)$", callee_text(step.node))
-    guarded = conditions.rare if writes_file else conditions.conditional
-    if region.end.line - region.start.line > _CLOSE_LINES or guarded(step.site, region.start):
+    guarded = (
+        conditions.rare(step.site, region.start) if writes_file else _left_out(region, step.site)
+    )
+    if region.end.line - region.start.line > _CLOSE_LINES or guarded:
         return False
     first = min((s.position for s in region.steps if s.works or r.BLOCKING in s.roles), default=0)
     if step.position < first and region.kind != "event" and not _is_close(region, first):
         return False  # an event pair holds the idle device
     return not any(region.inner_loops(s.site) and s.waits for s in region.steps)
+
+
+def _left_out(region: Region, write: Node) -> bool:
+    """Whether a condition or an error path keeps a write out of some measurements.
+
+    None does where the branch holds work that is measured, or where all branches write. What is
+    written before the function is left is in no figure.
+    """
+    if exclusive(write, region.end):
+        return True
+    child = write
+    for parent in write.ancestors():
+        if parent.start <= region.start.start and region.start.end <= parent.end:
+            return False
+        if parent.kind in ("except", "cond"):
+            return True
+        branch = parent if parent.kind in ("elif", "else", "case") else child
+        apart = parent.kind in ("elif", "else", "case", "if") and child.kind not in _BRANCHES
+        if apart and (
+            _leaves(branch) or not (_holds_work(region, branch) or _writes_anyway(region, parent))
+        ):
+            return True
+        child = parent
+    return False
+
+
+_BRANCHES = ("elif", "else")
+
+
+def _leaves(branch: Node) -> bool:
+    """Whether a branch ends the function or the program."""
+    block = next((n for n in (branch, *branch.children) if n.kind == "block"), branch)
+    return any(
+        n.kind in ("return", "raise")
+        or (n.kind == "call" and re.search(r"(^|[.:_])(exit|abort)$", callee_text(n)))
+        for n in block.children
+    )
+
+
+def _holds_work(region: Region, branch: Node) -> bool:
+    """Whether work that is measured stands in a branch itself."""
+    return any(
+        (s.works or r.BLOCKING in s.roles) and branch.start <= s.site.start < branch.end
+        for s in region.steps
+    )
+
+
+def _writes_anyway(region: Region, branch: Node) -> bool:
+    """Whether an `if` has an `else`, and writes whichever way is taken."""
+    whole = branch if branch.kind == "if" else branch.parent
+    if whole is None or whole.kind != "if" or whole.children[-1].kind != "else":
+        return False
+    writes = [s.site for s in region.steps if r.IO in s.roles]
+    return all(
+        any(part.start <= write.start < part.end for write in writes) for part in whole.children[1:]
+    )
 
 
 def _is_close(region: Region, first: int) -> bool:
@@ -574,6 +643,25 @@ def _for_debugging(node: Node) -> bool:
         elif directive and re.search(r"DEBUG|VERBOSE|TRACE|LOG|PRINT", directive[2], re.IGNORECASE):
             return directive[1] != "ifndef"
     return False
+
+
+def _in_debug_macro(node: Node) -> bool:
+    """Whether C++ code writes in a macro that is there to debug, and is off: DEBUG_BLOCK(...).
+
+    Such a macro is given statements, which are no arguments of a call to a parser.
+    """
+    if node.tree.language != "cuda":
+        return False
+    opened = list(_DEBUG_MACRO.finditer(node.tree.text, max(0, node.start - 1500), node.start))
+    for macro in opened[-1:]:
+        inside = node.tree.text[macro.end() - 1 : node.start]
+        switch = rf"^[ \t]*#[ \t]*define[ \t]+{macro[1]}[ \t]*(1[ \t]*)?$"
+        if inside.count("(") > inside.count(")"):
+            return re.search(switch, node.tree.text, re.MULTILINE) is None
+    return False
+
+
+_DEBUG_MACRO = re.compile(r"\b(?:[A-Z0-9]+_)*(DEBUG|VERBOSE|TRACE|DBG)(?:_[A-Z0-9]+)*\s*\(")
 
 
 def _at_times(node: Node, loop: Node) -> bool:

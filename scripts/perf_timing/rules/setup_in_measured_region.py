@@ -3,8 +3,9 @@
 ## What it does
 Reports flushes of the L2 cache, empty_cache, gc.collect, seeding and counter resets between the two
 readings or in a function that a benchmark helper times; in C++ the set-up of a library (a handle, a
-plan, a generator) and the fill of a result in each iteration of what is measured; and copies on the
-device that give work in place its input back, from a buffer that nothing else in the loop uses.
+plan, a generator) in each iteration of what is measured, or once between two events, and the fill
+of a result in each iteration; and copies on the device that give work in place its input back, from
+a buffer that nothing else in the loop uses.
 
 ## Why it misleads
 The flush writes hundreds of megabytes: it takes longer than most kernels and is billed to them. It
@@ -13,8 +14,8 @@ waits for the device, by the documentation of cuBLAS.
 
 ## Known problems
 A buffer counts as a flush buffer by its name (cache, flush, l2, wipe, scrub, evict). A library that
-is set up once in the run time of a program is not reported, nor is a fill of one value or in a
-solver that runs to a tolerance, nor where the names say that memory is filled.
+is set up once in the time that a host clock takes of a program is not reported, nor is a fill of
+one value or in a solver that runs to a tolerance, nor where the names say that memory is filled.
 
 ## Example
 ```python
@@ -88,6 +89,10 @@ MESSAGE = (
 LIBRARY = (
     "{call}() sets up a library in every iteration of a loop inside the region that line {start}"
     " starts to measure; the figure includes it"
+)
+ONCE = (
+    "{call}() sets up a library inside the region that line {start} starts to measure; the figure"
+    " includes it"
 )
 LIBRARY_NOTE = (
     "Set the library up once before the opening reading; render-timing simple-event and raw-cuda"
@@ -245,13 +250,28 @@ def _libraries(source: SourceFile, seen: set[int]) -> Iterator[Report]:
             continue
         for step in region.steps:
             repeated = region.inner_loops(step.site) or region.sample_loops
-            if r.SETUP not in step.roles or id(step.node) in seen or not repeated:
+            if r.SETUP not in step.roles or id(step.node) in seen:
+                continue
+            if not repeated and not _delays(source, region, step):
                 continue
             seen.add(id(step.node))
             call = last_segment(callee_text(step.node))
-            text = LIBRARY.format(call=call, start=region.start.line)
+            text = (LIBRARY if repeated else ONCE).format(call=call, start=region.start.line)
             related = ((region.start, "measured from here"),)
             yield Report(step.node, text, note=LIBRARY_NOTE, related=related)
+
+
+def _delays(source: SourceFile, region: Region, step: Step) -> bool:
+    """Whether two events around work of the device hold a library that is set up once.
+
+    Between events nothing is meant but what the device does, and it idles meanwhile. A host clock
+    may take the time of a program, which holds all that is done once.
+    """
+    if region.kind != "event" or region.wraps_measurement or step.helpers:
+        return False
+    if conditions.conditional(step.node, region.start) or programs.is_total(source, region):
+        return False
+    return any(s.works and r.COPY not in s.roles for s in region.steps)
 
 
 def _clears(source: SourceFile, seen: set[int]) -> Iterator[Report]:

@@ -3,7 +3,7 @@
 ## What it does
 Reports the opening reading of a host clock where device work was queued before it and nothing
 waited for that work; that of a training step, whose time is read behind a wait at every n-th step
-only, whatever the file is for.
+only, whatever the file is for. So does one that opens a figure beside that of the work before it.
 
 ## Why it misleads
 The tail of the warm-up (or of the variant measured before) runs inside the window: the first figure
@@ -122,8 +122,32 @@ def check(source: SourceFile) -> Iterator[Report]:
         message = MESSAGE.format(clock=callee_text(start), start=start.line, work=left.site.line)
         related = ((left.site, "work queued here"),)
         fixes = repairs.wait_before(source, region, start)
-        told = _returns_rate(source, region) or purpose.is_told_finely(source, region)
+        told = (
+            _returns_rate(source, region)
+            or purpose.is_told_finely(source, region)
+            or _is_stage(source, region, left)
+        )
         yield Report(start, message, related=related, fixes=fixes, anywhere=told)
+
+
+def _is_stage(source: SourceFile, region: Region, left: Step) -> bool:
+    """Whether what runs on is itself measured by the function: a figure beside that of a region.
+
+    What a function leaves running that is called there may have been waited for in parts. A class
+    that takes times keeps them beside its work, which it may well have given to the host.
+    """
+    if left.helpers or any(scope.class_name for scope in region.scope.enclosing()):
+        return False
+    return any(
+        other.kind == "clock"
+        and other.scope is region.scope
+        and other.start is not region.start
+        and other.sample_loops == region.sample_loops
+        and other.end.end <= region.start.start
+        and other.holds(left.site)
+        and not other.cumulative
+        for other in source.regions.all
+    )
 
 
 def _runs_given(source: SourceFile, region: Region) -> bool:
