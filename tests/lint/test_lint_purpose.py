@@ -77,6 +77,27 @@ def test_a_time_printed_in_milliseconds_is_a_measurement_in_any_file(
     assert rules_in(lint, project, "verify_linear.py", text) == OF_ONE
 
 
+ADDED_UP = """\
+    total = 0
+    for item in range(100):
+        t0 = time.perf_counter()
+        model(x)
+        torch.cuda.synchronize()
+        total += time.perf_counter() - t0
+    mean = total / 100
+    print({shown})
+"""
+
+
+def test_a_rate_that_is_made_of_a_sum_is_a_measurement_in_any_file(
+    lint: Lint, project: Project
+) -> None:
+    text = HEAD + MUCH_ELSE + "def main():\n" + ADDED_UP.format(shown='f"FPS: {1 / mean:.2f}"')
+    assert rules_in(lint, project, "gaze.py", text) == {"missing-warmup", "mean-only-report"}
+    text = HEAD + MUCH_ELSE + "def main():\n" + ADDED_UP.format(shown='f"took {mean:.2f} s"')
+    assert rules_in(lint, project, "gaze.py", text) == set()
+
+
 @pytest.mark.parametrize(
     "compared", ["assert other < took", 'print(f"{other / took:.1f}x")', "if took > 2 * other:"]
 )

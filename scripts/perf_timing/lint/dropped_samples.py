@@ -31,7 +31,9 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
     if _guarded(region.delta, region) or _guarded(region.end, region):
         return True
     value = fates.fate(source, region)
-    if any(_reset(source, name, region) for name in value.sums) or _keeps_least(source, region):
+    if any(_reset(source, name, region) for name in value.sums):
+        return True
+    if _keeps_least(source, region) and not value.sums:  # of which a mean is told as well
         return True
     if leaves_first_out(source, region):
         return True

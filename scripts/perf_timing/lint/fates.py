@@ -487,7 +487,37 @@ def kept_running(source: SourceFile, region: Region) -> bool:
         return any(re.search(r"\+\+|%", text) for text in conditions)
     value = fate(source, region)
     used = value.printed or value.returned or value.names or value.passed
-    return not (used or value.lists or value.sums)
+    return not (used or value.lists or value.sums or _printed_elsewhere(source, region))
+
+
+def _printed_elsewhere(source: SourceFile, region: Region) -> bool:
+    """Whether another function of C++ prints what a stopwatch says that all functions share.
+
+    sdkStartTimer(&sort_timer); ... printf("sort %f ms", sdkGetTimerValue(&sort_timer) / runs);
+    """
+    given = positional(region.end)[:1] if region.end.kind == "call" else []
+    watch = squeeze(given[0].text) if given and source.language == "cuda" else ""
+    if not watch or not _outlives(region.scope, base_name(watch.lstrip("&*"))):
+        return False
+    asked = (
+        call
+        for scope in source.scopes.all
+        if scope is not region.scope
+        for call in scope.nodes
+        if call.kind == "call"
+        and watch in {squeeze(part.text) for part in positional(call)}
+        and _ASKS_WATCH.search(last_segment(callee_text(call)))
+    )
+    return any(r.IO in s.roles for call in asked for s in _shown_in(source, call))
+
+
+_ASKS_WATCH = re.compile(r"get|value|elapsed|average|read", re.IGNORECASE)
+
+
+def _shown_in(source: SourceFile, call: Node) -> list[Step]:
+    """The steps of a call's function in whose statement it stands."""
+    statement, scope = source.statement(call), source.scopes.scope_of(call)
+    return [s for s in source.flow.steps(scope) if source.statement(s.site) is statement]
 
 
 # What enters a figure among the results of a benchmark: resultDB.AddResult("time", "", "s", t).

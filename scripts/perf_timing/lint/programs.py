@@ -143,11 +143,25 @@ def samples_data(region: Region) -> bool:
 def is_phase(region: Region) -> bool:
     """Whether all work is in helpers that loop: a phase of a program, not a repeatable call.
 
-    A loop that does the same again and again, and does not look at its counter, is no phase.
+    A loop that does the same again and again, and does not look at its counter, is no phase; nor is
+    what such a loop takes samples of, or a loop over pairs of events.
     """
+    loops = region.sample_loops
+    if loops and all(_goes_over_events(region, n) or not _goes_on(n) for n in loops):
+        return False
     return all(
         any(_goes_on(n) for helper in s.helpers[:1] for n in helper.nodes)
         for s in workload.works(region)
+    )
+
+
+def _goes_over_events(region: Region, loop: Node) -> bool:
+    """Whether a loop brings the events that it records: for start, end in pairs:"""
+    recorded = callee_text(region.start).partition(".")[0]
+    return (
+        region.kind == "event"
+        and loop.kind == "for"
+        and any(n.kind == "name" and n.text == recorded for n in loop.children[0].walk())
     )
 
 

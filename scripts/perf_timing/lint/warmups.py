@@ -76,7 +76,10 @@ def warmed(source: SourceFile, region: Region) -> bool:
     scope = region.scope
     start = region.start.start
     kernels = () if workload.only_copies(region) else mine  # a copy is warm when anything ran
-    if starts_late(region) or _ran_before(source, scope, start, mine, _is_spared(source, region)):
+    if starts_late(region):
+        return True
+    ran = _ran_before(source, scope, start, mine, _is_spared(source, region))
+    if ran and not _mostly_new(source, region):
         return True
     if _named_warm(source, scope, start, kernels) and not foreign_warmups.warms_others(
         source, region
@@ -87,6 +90,23 @@ def warmed(source: SourceFile, region: Region) -> bool:
     return _warm_callers(source, scope, steps, mine, 0) or dropped_samples.drops_samples(
         source, region
     )
+
+
+def _mostly_new(source: SourceFile, region: Region) -> bool:
+    """Whether C++ code launches several kernels, of which few have run before in its function."""
+    steps = workload.works(region)
+    launches = {s.node.children[0].text: s for s in steps if s.node.kind == "launch"}
+    if len(launches) < _SEVERAL or any(s.helpers or s.node.kind != "launch" for s in steps):
+        return False
+    ran = [
+        step
+        for step in launches.values()
+        if _ran_before(source, region.scope, region.start.start, workload.identities(step))
+    ]
+    return _SEVERAL * len(ran) <= len(launches)
+
+
+_SEVERAL = 3
 
 
 def starts_late(region: Region) -> bool:
@@ -247,6 +267,19 @@ def _is_spared(source: SourceFile, region: Region) -> Callable[[Node], bool]:
     )
 
 
+def _runs_instead(source: SourceFile, node: Node, call: Node) -> bool:
+    """Whether Python code runs where a call does not: if backend == "a": ... elif backend == "b":
+
+    A loop around both may take one branch after the other, and so may two callers.
+    """
+    if source.language != "python" or not exclusive(node, call):
+        return False
+    sites = source.scopes.call_sites(source.scopes.scope_of(call))
+    around = {id(loop) for loop in loops_around(node)}
+    shared = any(id(loop) in around for loop in loops_around(call))
+    return not shared and len(sites) <= 1 and not any(map(loops_around, sites))
+
+
 _ALL_BUT = re.compile(r"\(?(\w+)!=-?\d+\)?")
 
 
@@ -293,22 +326,41 @@ def _named_warm(
 def _others_warmed(
     source: SourceFile, scope: Scope, position: int, mine: Collection[str]
 ) -> list[int]:
-    """Where measurements of other work begin for which alone all is that ran before them."""
-    if source.language != "python":
-        return []
+    """Up to where a warm-up is that of other measurements, and not of the work `mine`.
+
+    All that ran since the first word of it, outside of measurements, is known then, and measured
+    somewhere in the function.
+    """
+    around = scope.node.start
+    marks = [low for low, _ in warm_words.spots(source, None) if around <= low < position]
     calls = [n for n in scope.nodes if n.kind == "call" and n.end <= position]
-    if warm_words.named_so(calls):
+    if source.language != "python" or not marks or warm_words.named_so(calls):
         return []
+    line = source.tree.text.rfind("\n", 0, marks[0])  # run(x)  # warm up
+    others = [g for g in source.regions.all if g.scope is scope and g.is_plain]
+    ran = [s for s in source.flow.between(scope, line, position) if _may_warm(s)]
+    ran = [s for s in ran if not any(other.holds(s.site) for other in others)]
+    works = (s for other in others for s in workload.works(other))
+    measured = set().union(*map(workload.identities, works)) - set(mine)
     found = []
-    for other in source.regions.all:
-        if other.scope is not scope or other.end.end > position or not other.is_plain:
-            continue
-        theirs = workload.telling_identities(workload.works(other))
-        before = [s for s in source.flow.between(scope, -1, other.start.start) if s.works]
-        ran = [s for s in before if r.COPY not in s.roles and r.ARITHMETIC not in s.roles]
-        if ran and not theirs & set(mine) and all(workload.identities(s) & theirs for s in ran):
-            found.append(other.start.start)
+    for limit in {min(other.start.start, position) for other in others}:
+        before = [s for s in ran if s.position <= limit]
+        mixed = any(workload.identities(s) & set(mine) for s in before)
+        if before and not mixed and all(_is_one_of(s, measured) for s in before):
+            found.append(limit)
     return found
+
+
+def _may_warm(step: Step) -> bool:
+    """Whether Python code runs something on the device that is no mere copy or sum."""
+    runs = step.works or step.roles & {r.OPAQUE, r.HARNESS}
+    return bool(runs) and not step.roles & {r.COPY, r.ARITHMETIC}
+
+
+def _is_one_of(step: Step, names: Collection[str]) -> bool:
+    """Whether it is known what a step runs, and under one of some names."""
+    known = not step.roles & {r.OPAQUE, r.HARNESS}
+    return known and bool(workload.identities(step) & set(names))
 
 
 def _between(source: SourceFile, spots: Sequence[tuple[int, int]], start: int, end: int) -> bool:
@@ -457,8 +509,12 @@ def _warm_site(
     passed = (
         {squeeze(a.text) for a in positional(site)} if called & set(scope.parameters) else set()
     )
+
+    def instead(node: Node) -> bool:
+        return _runs_instead(source, node, site)
+
     if _named_warm(source, caller, site.start) or _ran_before(
-        source, caller, site.start, mine | passed
+        source, caller, site.start, mine | passed, instead
     ):
         return True
     inner: set[str] = set()
@@ -468,6 +524,6 @@ def _warm_site(
             inner |= workload.function_names(function)
             for step in source.flow.steps(function):
                 inner |= workload.identities(step) if step.works else set()
-    if inner and _ran_before(source, caller, site.start, inner):
+    if inner and _ran_before(source, caller, site.start, inner, instead):
         return True
     return _warm_callers(source, caller, steps, mine, depth + 1)

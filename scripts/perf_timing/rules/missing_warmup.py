@@ -7,8 +7,10 @@ that a first outlier leaves alone. A function that was told by a number to launc
 in run(1, x) before run(2, x), has not run the same work; nor has another instance of a template, as
 `sum<int>` before `sum<int4>`, nor another kernel of C++ that is called a warm-up. Nor has what runs
 before in one mode of a Python program only: `if use_triton: warm_up()`, where that is not the usual
-one. Of training, only a clock that is stopped to validate and started again is reported, where it
-runs while the first step compiles the model.
+one, or in the other branch of an `if`. A warm-up that is shown to be of other measured work does
+not count, a fill of memory does not warm up a copy, and a mean beside a least time is judged. Of
+training, only a clock that is stopped to validate and started again is reported, where it runs
+while the first step compiles the model.
 
 ## Why it misleads
 The first execution may create the context, compile and load kernels, grow the allocator, set up
@@ -73,7 +75,7 @@ print((time.perf_counter() - t0) / 100)
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from perf_timing.lint import (
     captions,
@@ -96,11 +98,14 @@ from perf_timing.lint.flow import Step
 from perf_timing.lint.regions import Region, remembered
 from perf_timing.lint.scopes import (
     callee_text,
+    is_target,
     last_segment,
     loop_body,
     loop_header,
     loops_around,
     positional,
+    squeeze,
+    target_key,
 )
 
 CODE = "TIM301"
@@ -217,8 +222,28 @@ def _tells_rate(source: SourceFile, region: Region) -> bool:
     if source.language != "python" or region.carried or region.hooked:
         return False
     value = fates.fate(source, region)
-    texts = [n.text[:400] for n in (*value.printed, *value.passed)]
+    texts = [n.text[:400] for n in (*value.printed, *value.passed, *_told_of_sums(source, region))]
     return bool(_RATE.search(" ".join([*texts, source.intent(region), *value.names])))
+
+
+def _told_of_sums(source: SourceFile, region: Region) -> Iterator[Node]:
+    """The statements that use what samples are added up in, or what is computed from it."""
+    todo, known = sorted(fates.fate(source, region).sums), set[str]()
+    while todo and len(known) < _MOST_SUMS:
+        name = todo.pop()
+        known.add(name)
+        for use in source.uses(name, region.scope):
+            statement = source.statement(use)
+            if use.start < region.end.end or is_target(use):
+                continue
+            if statement.kind == "assign":
+                made = target_key(statement.children[0])
+                todo += [made] if made not in known else []
+            else:
+                yield statement
+
+
+_MOST_SUMS = 10
 
 
 def _loaded(source: SourceFile, region: Region) -> Step | None:
@@ -252,14 +277,16 @@ def _costs(source: SourceFile, region: Region) -> list[str]:
 def _copied_before(source: SourceFile, region: Region) -> bool:
     """Whether a C++ region only copies, and copies ran before it or may have run in another file.
 
-    The first copy is told only where the file shows how its main() comes to the region.
+    The first copy is told only where the file shows how its main() comes to the region. What fills
+    memory is a kernel, and no copy; nor does another copy set up that between two devices.
     """
     if source.language != "cuda" or not _only_copies(region):
         return False
     scope, position = region.scope, region.start.start
+    peers = any(map(_is_of_peers, workload.works(region)))
     for _ in range(_MOST_CALLERS):
         before = source.flow.between(scope, -1, position)
-        if any(r.COPY in s.roles or workload.fills(s) for s in before):
+        if any(r.COPY in s.roles and (_is_of_peers(s) or not peers) for s in before):
             return True
         if scope.parent is None or scope.name == "main" or scope.is_test:
             return False
@@ -271,6 +298,11 @@ def _copied_before(source: SourceFile, region: Region) -> bool:
 
 
 _MOST_CALLERS = 6
+
+
+def _is_of_peers(step: Step) -> bool:
+    """Whether a step copies between two devices, by the name of the call."""
+    return bool(re.search(r"Memcpy(3D)?Peer", callee_text(step.node)))
 
 
 def _touches_device(region: Region) -> bool:
@@ -454,9 +486,38 @@ def _prints_itself(source: SourceFile, region: Region, value: fates.Fate) -> boo
     sites = source.scopes.call_sites(region.scope)
     only = value.printed and not (value.lists or value.sums or value.returned or value.passed)
     once = not any(region.inner_loops(s.site) for s in workload.works(region))
-    return bool(only and once and not region.sample_loops and sites) and all(
-        map(loops_around, sites)
+    return (
+        bool(only and once and not region.sample_loops and sites)
+        and all(map(loops_around, sites))
+        and not any(map(_shows_turn(region, value), sites))
     )
+
+
+def _shows_turn(region: Region, value: fates.Fate) -> Callable[[Node], bool]:
+    """What tells of a call in a loop whether the time is shown beside what the loop counts to.
+
+    for (int width = 1; width <= 2; width++) run(x, width); each is the first of its variant.
+    """
+    leaves = [n for node in value.printed for n in node.walk() if n.kind == "name"]
+    shown = {n.text for n in leaves} & set(region.scope.parameters)
+
+    def tells(site: Node) -> bool:
+        given = zip(positional(site), region.scope.parameters, strict=False)
+        told = {squeeze(part.text) for part, name in given if name in shown}
+        return any(told & _turns(loop) for loop in loops_around(site))
+
+    return tells
+
+
+def _turns(loop: Node) -> set[str]:
+    """The names that a C++ loop gives another value each time, but for those of repetitions."""
+    names = re.findall(r"\b(\w+)\s*(?:=(?!=)|:(?!:))", loop_header(loop))
+    return {name for name in names if not _OF_REPETITIONS.search(name)}
+
+
+_OF_REPETITIONS = re.compile(
+    r"^\w$|iter|rep|run|trial|round|pass|step|time|test|try", re.IGNORECASE
+)
 
 
 def _records(source: SourceFile, call: Node) -> bool:
