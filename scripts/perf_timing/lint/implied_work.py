@@ -17,6 +17,8 @@ from perf_timing.lint.scopes import Scope, callee_text, last_segment, positional
 _MOST_CHECKED = 2  # arguments of a macro or function that checks what a call returns
 # How many functions of the file a call is followed through that computes somewhere else.
 _DEEPEST_CALL = 2
+# What makes an object, by its name; Sparse_prefill(q, k, v) is a function.
+_CLASS = re.compile(r"[A-Z](?![a-z0-9]+_[a-z])\w*")
 
 
 class ImpliedWork:
@@ -67,17 +69,44 @@ class ImpliedWork:
         python = self.scopes.language == "python"
         if not (region.kind == "event" or waits) or (region.watch and (python or not waits)):
             return []
-        may_compute = self._may_compute if self.scopes.language == "python" else self._may_launch
-        calls = (n for n in region.scope.nodes if n.kind == "call" and region.holds(n))
-        return [
-            Step(call, call, frozenset({r.WORK, r.LIKELY}), call.end)
-            for call in calls
-            if _stands_alone(call)
+        may_compute = self._may_compute if python else self._may_launch
+        calls = [
+            call
+            for call in region.scope.nodes
+            if call.kind == "call"
+            and region.holds(call)
+            and _stands_alone(call)
             and not self.roles.of(call, region.scope)
             and not self.flow.host_only(call, region.scope)
-            and may_compute(call, region.scope)
-            and (self.scopes.language == "python" or not waits or _precedes(call, last))
         ]
+        found = [
+            call
+            for call in calls
+            if may_compute(call, region.scope) and (python or not waits or _precedes(call, last))
+        ]
+        if not found and python and waits and len(calls) == 1:
+            found = [
+                call
+                for call in calls
+                if _precedes(call, last) and self._is_unseen_method(call, region.scope)
+            ]
+        return [Step(call, call, frozenset({r.WORK, r.LIKELY}), call.end) for call in found]
+
+    def _is_unseen_method(self, call: Node, scope: Scope) -> bool:
+        """Whether a method of an object of another file is given something: masker.get_mask(q, k).
+
+        By its name it only asks or sets something; but nobody waits for the device after that.
+        """
+        callee = callee_text(call)
+        receiver = callee.rpartition(".")[0]
+        return (
+            "." in callee
+            and len(positional(call)) > 1
+            and receiver.partition(".")[0] not in {*self.scopes.imports, "self", "cls"}
+            and self.scopes.called_function(call, scope) is None
+            and last_segment(callee) not in words.HOST_METHODS
+            and not words.HOST_VERB.search(callee)
+        )
 
     def _may_launch(self, call: Node, scope: Scope) -> bool:
         """Whether a call of C++ may launch: it is of another file, no macro and no check."""
@@ -125,7 +154,7 @@ class ImpliedWork:
             return False
         if "." in callee and (short in words.HOST_METHODS or words.HOUSEKEEPING.match(short)):
             return False
-        return not (words.NOT_MODEL.search(callee) or re.match(r"[A-Z]", short))
+        return not (words.NOT_MODEL.search(callee) or _CLASS.fullmatch(short))
 
 
 def _precedes(call: Node, wait: Step | None) -> bool:

@@ -522,7 +522,10 @@ def _per_sample(source: SourceFile, region: Region) -> Iterator[Step]:
         if shown or _others_between(source, region, loop):
             return
     if (value.sums or shown) if not value.lists else _averaged(source, region, shown):
-        yield waits[-1]
+        # The wait of the sample itself, where others of the loop have theirs behind it.
+        own = [s for s in waits if region.start.end <= s.site.start < region.end.end]
+        several = any(g is not region and g.sample_loops[:1] == [loop] for g in source.regions.all)
+        yield (own if own and several else waits)[-1]
 
 
 def _repeats_itself(source: SourceFile, region: Region) -> bool:
@@ -532,10 +535,18 @@ def _repeats_itself(source: SourceFile, region: Region) -> bool:
 
 
 def _waits_for_all(region: Region, wait: Step) -> bool:
-    """Whether a wait is for the device, or in C++ for the event that ends the sample."""
+    """Whether a wait is for the device, or for the event that ends the sample."""
     callee = callee_text(wait.node)
-    ended = wait.node.tree.language == "cuda" and region.kind == "event"
-    return bool(_DEVICE_WIDE.search(callee)) or (ended and callee.endswith("EventSynchronize"))
+    if wait.node.tree.language == "cuda":
+        ended = region.kind == "event" and callee.endswith("EventSynchronize")
+    else:
+        ended = region.kind == "event" and callee == f"{_receiver(region.end)}.synchronize"
+    return bool(_DEVICE_WIDE.search(callee)) or ended
+
+
+def _receiver(record: Node) -> str:
+    """The event that a statement of Python records: end of end.record()."""
+    return callee_text(record).rpartition(".")[0] if record.kind == "call" else ""
 
 
 def _averaged(source: SourceFile, region: Region, shown: bool) -> bool:
