@@ -100,7 +100,7 @@ class ImpliedWork:
         callee = callee_text(call)
         receiver = callee.rpartition(".")[0]
         return (
-            "." in callee
+            bool(re.fullmatch(r"[\w.]+", receiver))
             and len(positional(call)) > 1
             and receiver.partition(".")[0] not in {*self.scopes.imports, "self", "cls"}
             and self.scopes.called_function(call, scope) is None
