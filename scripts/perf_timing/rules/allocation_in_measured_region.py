@@ -3,7 +3,8 @@
 ## What it does
 Reports allocations (torch.empty, zeros, clone, cudaMalloc and their like) between the two readings,
 or in a function that a benchmark helper times, where the region also does other work. In Python the
-copy of an input counts as well that stands in the one call of a sample, as in model(x.cuda()).
+copy of an input counts as well that stands in the one call of a sample, as in model(x.cuda()), and
+in C++ what a function allocates and frees again of which a host clock times one call.
 
 ## Why it misleads
 The allocator, the fill kernel or, for clone(), a copy of all the data is billed to the work that
@@ -86,7 +87,14 @@ from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step, exclusive
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import base_name, callee_text, last_segment, positional, target_key
+from perf_timing.lint.scopes import (
+    Scope,
+    base_name,
+    callee_text,
+    last_segment,
+    positional,
+    target_key,
+)
 
 CODE = "TIM203"
 LABEL = "ALLOC"
@@ -284,19 +292,16 @@ def _is_temporary(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether a function of C++ that is timed again and again makes a buffer and frees it.
 
     Or once, as the time of kernels. Its input is on the device already: a launch is given a pointer
-    that the function is given.
+    that the function is given. Where a host clock times one call, what it copies may be its input.
     """
     function = source.scopes.scope_of(step.node)
-    repeated = region.sample_loops or region.inner_loops(step.site)
-    if source.language != "cuda" or not (repeated or _OF_KERNELS.search(source.intent(region))):
+    if source.language != "cuda" or not _is_freed(step, function):
         return False
-    made = base_name(re.sub(r"^\(\s*\w+\s*\*+\s*\)", "", positional(step.node)[0].text))
-    freed = any(
-        n.kind == "call"
-        and re.fullmatch(r"(cuda|hip)Free(Async)?", callee_text(n))
-        and any(base_name(a.text) == made for a in positional(n))
-        for n in function.nodes
-    )
+    if _is_one_call(region, step):
+        return True
+    repeated = region.sample_loops or region.inner_loops(step.site)
+    if not (repeated or _OF_KERNELS.search(source.intent(region))):
+        return False
     pointers = {p for p in function.parameters if "*" in function.parameter_text(p)}
     launches = [
         s.node
@@ -304,7 +309,23 @@ def _is_temporary(source: SourceFile, region: Region, step: Step) -> bool:
         if s.works and r.COPY not in s.roles and source.scopes.scope_of(s.node) is function
     ]
     given = {leaf.text for node in launches for leaf in node.walk() if leaf.kind == "name"}
-    return freed and bool(pointers & given)
+    return bool(pointers & given)
+
+
+def _is_freed(step: Step, function: Scope) -> bool:
+    """Whether a function of C++ frees what it has allocated."""
+    made = base_name(re.sub(r"^\(\s*\w+\s*\*+\s*\)", "", positional(step.node)[0].text))
+    return any(
+        n.kind == "call"
+        and re.fullmatch(r"(cuda|hip)Free(Async)?", callee_text(n))
+        and any(base_name(a.text) == made for a in positional(n))
+        for n in function.nodes
+    )
+
+
+def _is_one_call(region: Region, step: Step) -> bool:
+    """Whether a host clock times one call of a function, which is no loop over cases of a test."""
+    return region.kind == "clock" and len(step.helpers) == 1 and not region.inner_loops(step.site)
 
 
 _OF_KERNELS = re.compile(r"kernel", re.IGNORECASE)
