@@ -153,7 +153,10 @@ def _waits(call: Call) -> set[str] | None:
         return {WAIT}
     if short in ("get", "join", "wait") and is_cpp_method(call.callee):
         return {READ, JOIN}
-    return None
+    # Kokkos::fence(), execution_space().fence("sum")
+    given = positional(call.node)
+    labelled = len(given) < 2 and all(a.kind == "string" for a in given)
+    return {WAIT} if short == "fence" and labelled else None
 
 
 def _reads(call: Call) -> set[str] | None:
