@@ -131,6 +131,8 @@ def _is_cpp_sweep(loop: Node, body: Node) -> bool:
     chosen = set(re.findall(rf"\b(\w+)\s*\[\s*{begins[1]}\s*\]", body.text))
     if begins[1] in powers or any(_is_listed(name, loop) for name in sorted(chosen)):
         return True
+    if _names_member(begins[1], body):
+        return True
     if _STEPS.search(begins[1] + head):
         return False
     return _is_shown_with(begins[1], body) or _configures(begins[1], body)
@@ -194,6 +196,35 @@ def _is_shown_with(counter: str, body: Node) -> bool:
         and not _STEPS.search(call.text)
         for call in shown
     )
+
+
+def _names_member(counter: str, body: Node) -> bool:
+    """Whether a C++ loop works with the member that its counter chooses, and prints which it is.
+
+    run(layers[i]); ... printf("layer %d: %f ms\\n", i + 1, ms); or the layer is layers + i.
+    """
+    at = re.escape(counter)
+    chosen = re.search(rf"\w\s*\[\s*{at}\s*\]|=\s*[\w.>()-]+\s*\+\s*{at}\s*;", body.text)
+    return chosen is not None and any(_is_numbered(node, at) for node in body.walk())
+
+
+def _is_numbered(node: Node, counter: str) -> bool:
+    """Whether a piece of output calls the counter of a loop the number of a layer or its like."""
+    if node.kind == "binary" and _STREAM.match(node.text):
+        return re.search(rf"{_MEMBER}\"\s*<<\s*\(?\s*{counter}\b", node.text) is not None
+    given = positional(node) if node.kind == "call" and callee_text(node).endswith("printf") else []
+    for place, text in enumerate(given):
+        named = re.search(rf"{_MEMBER}%\d*l?[diuz]", text.text) if text.kind == "string" else None
+        if named is not None:
+            before = len(re.findall(r"%(?!%)", text.text[: named.start()]))
+            told = given[place + 1 + before : place + 2 + before]
+            return bool(told) and re.match(rf"{counter}\b", told[0].text) is not None
+    return False
+
+
+_MEMBER = (
+    r"(?i:\b(?:layer|op|operator|kernel|config(?:uration)?|variant|case|algo(?:rithm)?)[\s#:=]*)"
+)
 
 
 def _is_listed(name: str, loop: Node) -> bool:

@@ -127,6 +127,8 @@ def check(source: SourceFile) -> Iterator[Report]:
         if not _is_figure(source, region):
             continue
         work = workload.sites(region)
+        if any(region.inner_loops(s.site) for s in workload.works(region)):
+            work |= {0}  # the sum of what a loop inside may take one by one
         if work in seen:
             continue  # events inside a clock's readings
         seen |= {id(region.start), work}
