@@ -56,7 +56,9 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
         n.kind == "return" and value.sums & {u.text for u in n.walk() if u.kind == "name"}
         for n in region.scope.nodes
     )
-    return bool(returned) and _robust_callers(source, region.scope)
+    return bool(returned) and (
+        _robust_callers(source, region.scope) or _kept_later_by_callers(source, region.scope)
+    )
 
 
 def _dropped_in_helper(source: SourceFile, name: str, scope: Scope) -> bool:
@@ -201,9 +203,7 @@ def _guarded(node: Node, region: Region) -> bool:
     loops = loops_around(node)
     if not loops:
         return False
-    counters = {
-        n.text for loop in loops for n in loop.children[:2] if n.kind in _BINDS
-                for n in n.walk() if n.kind == "name"}  # fmt: skip
+    counters = _counters(loops)
     for parent in node.ancestors():
         if parent is loops[-1]:
             break
@@ -226,11 +226,39 @@ def _guarded(node: Node, region: Region) -> bool:
             )
         ):
             inside = statement.child("block") or statement
+            jumps = any(n.kind == "jump" and n.text == "continue" for n in inside.walk())
+            if jumps or _KEEPS.search(statement.text):
+                return True
+    return False
+
+
+_KEEPS = re.compile(r"\+=|append|push_back")
+
+
+def _counters(loops: list[Node]) -> set[str]:
+    """What loops count, or go through."""
+    heads = (n for loop in loops for n in loop.children[:2] if n.kind in _BINDS)
+    return {n.text for head in heads for n in head.walk() if n.kind == "name"}
+
+
+def _kept_later_by_callers(source: SourceFile, scope: Scope) -> bool:
+    """Whether a loop calls the function, and keeps what it returns in its later iterations only.
+
+    for i in range(10): latency = run(); if i > 3: samples.append(latency)
+    """
+    for site in source.scopes.call_sites(scope):
+        loops, made = loops_around(site), source.statement(site)
+        if not loops or made.kind != "assign":
+            continue
+        name, counters = target_key(made.children[0]), _counters(loops)
+        body = next((c for c in loops[0].children if c.kind == "block"), None)
+        for kept in body.children if body else ():
+            asked = kept.kind == "if" and kept.start > site.end and bool(kept.children)
             if (
-                any(n.kind == "jump" and n.text == "continue" for n in inside.walk())
-                or "+=" in statement.text
-                or "append" in statement.text
-                or "push_back" in statement.text
+                asked
+                and _counts(kept.children[0], counters)
+                and _KEEPS.search(kept.text)
+                and any(n.kind == "name" and n.text == name for n in kept.walk())
             ):
                 return True
     return False

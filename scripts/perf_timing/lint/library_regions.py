@@ -13,6 +13,7 @@ from perf_timing.lint.scopes import (
     Scope,
     Scopes,
     callee_text,
+    is_dropped,
     keyword,
     last_segment,
     loop_body,
@@ -64,7 +65,9 @@ def _timeit(node: Node, scope: Scope, scopes: Scopes) -> Iterator[Region]:
             given = positional(inner)
             statement = given[0] if given else None
     function = scopes.callable_value(statement, scope) if statement is not None else None
-    if function is not None:
+    # A notebook shows what its cells end with; a warm-up is nobody's figure.
+    dropped = is_dropped(node) and (scope.parent is not None or "warm" in node.text.lower())
+    if function is not None and not dropped:
         body = function.node
         yield Region("timeit", function, node, node, node, node, ((body.start - 1, body.end),))
 

@@ -66,7 +66,9 @@ def tokens_of(name: str) -> tuple[str, ...]:
     """The words of a name in lower case: `gpuTimeMs` and `gpu_time_ms` are (gpu, time, ms)."""
     last = re.split(r"\.|->|::", name)[-1]
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", last)
-    joined = re.sub(r"(nano|micro|milli)_(?=s(ec|econd)?s?\b)", r"\1", spaced.lower())
+    # milli_seconds, gpuTimeMilSec
+    lower = re.sub(r"(?<![a-z])mil_(?=secs?(?![a-z]))", "milli_", spaced.lower())
+    joined = re.sub(r"(nano|micro|milli)_(?=s(ec|econd)?s?(?![a-z]))", r"\1", lower)
     parts = re.split(r"[^A-Za-z0-9\u00b5\u03bc]+", joined)
     return tuple(part.rstrip("0123456789") or part for part in parts if part)
 
