@@ -367,8 +367,6 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if source.flow.host_only(region.end, region.scope) or captions.host_time_meant(source, region):
         return False
-    if source.language == "python" and programs.is_phase(region):
-        return False
     if programs.loads_model(source, region):
         return False
     if source.language == "cuda" and (
