@@ -17,6 +17,7 @@ from perf_timing.lint.region import Region
 from perf_timing.lint.scopes import (
     Scope,
     common_loop,
+    leaf_names,
     loop_body,
     loops_around,
     squeeze,
@@ -125,7 +126,7 @@ def _is_periodic(delta: Node, reset: Node) -> bool:
     for parent in reset.ancestors():
         if parent.kind in ("if", "elif") and parent.children:
             condition = parent.children[0]
-            mentioned = {leaf.text for leaf in condition.walk() if leaf.kind == "name"}
+            mentioned = leaf_names(condition)
             if mentioned & names and re.search(r"[<>]", condition.text):
                 return True
         if parent.kind in ("function", "lambda"):

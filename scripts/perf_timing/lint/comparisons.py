@@ -11,7 +11,7 @@ from perf_timing.lint import fates, workload
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region, remembered
-from perf_timing.lint.scopes import operator
+from perf_timing.lint.scopes import leaf_names, operator
 
 
 @remembered
@@ -31,7 +31,7 @@ def with_another(source: SourceFile, region: Region) -> bool:
         for name in fates.fate(source, other).names - mine
     }
     uses = (use for name in mine for use in source.uses(name, region.scope)) if others else ()
-    return any(_names(side) & others for use in uses for side in _held_against(use))
+    return any(leaf_names(side) & others for use in uses for side in _held_against(use))
 
 
 def _held_against(use: Node) -> Iterator[Node]:
@@ -43,7 +43,3 @@ def _held_against(use: Node) -> Iterator[Node]:
         elif parent.kind in ("block", "module", "call"):
             return
         child = parent
-
-
-def _names(node: Node) -> set[str]:
-    return {part.text for part in node.walk() if part.kind == "name"}

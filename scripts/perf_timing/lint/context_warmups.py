@@ -67,8 +67,6 @@ def _with_remark(source: SourceFile, call: Node) -> tuple[int, int]:
     """Where the statement of a call stands, from the remarks right above it to its line's end."""
     text = source.tree.text
     statement = source.statement(call)
-    start = text.rfind("\n", 0, statement.start) + 1
-    while (above := text[:start].rsplit("\n", 2)[-2:-1]) and above[0].lstrip().startswith("//"):
-        start -= len(above[0]) + 1
+    start = source.first_remark(text.rfind("\n", 0, statement.start) + 1)
     end = text.find("\n", statement.end)
     return start, end if end >= 0 else len(text)

@@ -16,6 +16,7 @@ from perf_timing.lint.scopes import (
     base_name,
     callee_text,
     last_segment,
+    leaf_names,
     loop_body,
     loop_header,
     loops_around,
@@ -53,8 +54,7 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
     if any(reductions.ROBUST.search(name) for name in value.reduced):
         return True
     returned = value.returned or any(
-        n.kind == "return" and value.sums & {u.text for u in n.walk() if u.kind == "name"}
-        for n in region.scope.nodes
+        n.kind == "return" and value.sums & leaf_names(n) for n in region.scope.nodes
     )
     return bool(returned) and (
         _robust_callers(source, region.scope) or _kept_later_by_callers(source, region.scope)
@@ -258,7 +258,7 @@ def _kept_later_by_callers(source: SourceFile, scope: Scope) -> bool:
                 asked
                 and _counts(kept.children[0], counters)
                 and _KEEPS.search(kept.text)
-                and any(n.kind == "name" and n.text == name for n in kept.walk())
+                and name in leaf_names(kept)
             ):
                 return True
     return False
@@ -266,6 +266,6 @@ def _kept_later_by_callers(source: SourceFile, scope: Scope) -> bool:
 
 def _counts(condition: Node, counters: Iterable[str]) -> bool:
     """Whether a condition compares a counter, or asks if it is 0: if i: total += seconds."""
-    names = {n.text for n in condition.walk() if n.kind == "name"}
+    names = leaf_names(condition)
     alone = squeeze(condition.text).strip("()") in counters
     return alone or (bool(names & set(counters)) and bool(_GUARD.search(condition.text)))

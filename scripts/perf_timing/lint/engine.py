@@ -415,6 +415,13 @@ class SourceFile:
             found = parent
         return found
 
+    def first_remark(self, start: int) -> int:
+        """The start of the first of the lines right above a line that are nothing but a remark."""
+        text, mark = self.tree.text, "#" if self.language == "python" else "//"
+        while (above := text[:start].rsplit("\n", 2)[-2:-1]) and above[0].lstrip().startswith(mark):
+            start -= len(above[0]) + 1
+        return start
+
     def means_host_time(self, region: Region) -> bool:
         """Whether the names say that host time (launch, compile, load...) is what is measured."""
         if region.kind == "event":

@@ -34,14 +34,7 @@ def _idle(source: SourceFile, loop: Node) -> Iterator[tuple[int, int]]:
         if passed or len(given) != 1 or given[0][1] != "0":
             return
         yield given[0].span()
-    yield first_remark(text, text.rfind("\n", 0, loop.start) + 1), loop.end
+    yield source.first_remark(text.rfind("\n", 0, loop.start) + 1), loop.end
 
 
 _COUNTED = re.compile(r"t?range\((?:0,)?(0|[A-Za-z_]\w*)\)")
-
-
-def first_remark(text: str, start: int) -> int:
-    """The start of the first of the lines right above a place that are nothing but a remark."""
-    while (above := text[:start].rsplit("\n", 2)[-2:-1]) and above[0].lstrip()[:1] == "#":
-        start -= len(above[0]) + 1
-    return start

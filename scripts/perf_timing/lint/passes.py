@@ -16,6 +16,7 @@ from perf_timing.lint.scopes import (
     base_name,
     callee_text,
     last_segment,
+    leaf_names,
     loop_body,
     loop_header,
     operator,
@@ -46,7 +47,7 @@ def goes_by_leaps(loop: Node) -> bool:
     begins = loop.child("decl") or loop.child("assign") if loop.kind == "for" else None
     made = [n for n in loop.walk() if n.kind == "assign" and not _lies_in(n, begins)]
     brought = set().union(*map(_brought_to, _calls(body)))
-    asked = set().union(*map(_names, convergence.exits(loop)))
+    asked = set().union(*map(leaf_names, convergence.exits(loop)))
     return any(_leaps(name, made, brought) for name in asked if not _NO_STRIDE.search(name))
 
 
@@ -68,15 +69,11 @@ def _is_leap(step: Node, name: str, made: list[Node]) -> bool:
 
 def _made_of(step: Node, made: list[Node]) -> set[str]:
     """The names that a value is computed from, also by way of variables set before it."""
-    known = _names(step.children[-1])
+    known = leaf_names(step.children[-1])
     for before in reversed([n for n in made if n.end <= step.start]):
         target = squeeze(before.children[0].text)
-        known |= _names(before.children[-1]) if target in known else set()
+        known |= leaf_names(before.children[-1]) if target in known else set()
     return known
-
-
-def _names(node: Node) -> set[str]:
-    return {n.text for n in node.walk() if n.kind == "name"}
 
 
 def _lies_in(node: Node, other: Node | None) -> bool:

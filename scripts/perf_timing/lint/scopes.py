@@ -776,6 +776,11 @@ def target_key(target: Node) -> str:
     return key
 
 
+def leaf_names(node: Node) -> set[str]:
+    """The (dotted) names in a piece of code."""
+    return {leaf.text for leaf in node.walk() if leaf.kind == "name"}
+
+
 def is_dropped(call: Node) -> bool:
     """Whether nothing takes what a call returns: a statement of its own, or `_ = f()`."""
     parent = call.parent

@@ -12,7 +12,7 @@ from perf_timing.lint import fates, workload
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region, remembered
-from perf_timing.lint.scopes import loop_body, loops_around, target_key
+from perf_timing.lint.scopes import leaf_names, loop_body, loops_around, target_key
 
 
 @remembered
@@ -21,7 +21,7 @@ def decides(source: SourceFile, region: Region) -> bool:
     if not region.sample_loops or region.kind not in ("clock", "event"):
         return False
     loop, times = region.sample_loops[0], fates.fate(source, region).names
-    given = set().union(*(_names(step.site) for step in workload.works(region)))
+    given = set().union(*(leaf_names(step.site) for step in workload.works(region)))
     candidates = given & _new_each_time(loop)
     return any(
         _keeps_both(branch, times, candidates)
@@ -33,10 +33,12 @@ def decides(source: SourceFile, region: Region) -> bool:
 def _keeps_both(branch: Node, times: set[str], candidates: set[str]) -> bool:
     """Whether a branch for the least time keeps it, and beside it which candidate took it."""
     kept = [n for child in branch.children[1:] for n in child.walk() if n.kind == "assign"]
-    least = {target_key(n.children[0]) for n in kept} & times & _names(branch.children[0])
+    least = {target_key(n.children[0]) for n in kept} & times & leaf_names(branch.children[0])
     asked = re.search(r"(?<![<>-])[<>](?![<>])", branch.children[0].text)
     return bool(least and asked) and any(
-        _names(n.children[-1]) & candidates for n in kept if target_key(n.children[0]) not in times
+        leaf_names(n.children[-1]) & candidates
+        for n in kept
+        if target_key(n.children[0]) not in times
     )
 
 
@@ -48,7 +50,3 @@ def _new_each_time(loop: Node) -> set[str]:
     }
     made = {target_key(n.children[0]) for n in loop.walk() if n.kind == "assign"}
     return counters | made
-
-
-def _names(node: Node) -> set[str]:
-    return {n.text for n in node.walk() if n.kind == "name"}

@@ -405,7 +405,7 @@ def _modes(source: SourceFile) -> tuple[tuple[int, int], ...]:
             continue
         start = text.rfind("\n", 0, branch.start) + 1
         if warm_words.WARM.search(text, branch.start, branch.end):
-            start = idle_loops.first_remark(text, start)
+            start = source.first_remark(start)
         found.append((start, branch.end))
     return (*found, *idle_loops.spans(source))
 

@@ -80,6 +80,7 @@ from perf_timing.lint.scopes import (
     argument,
     callee_text,
     last_segment,
+    leaf_names,
     loop_body,
     loops_around,
 )
@@ -390,7 +391,7 @@ def _streamed(source: SourceFile, region: Region) -> Iterator[Node]:
         handed_out = _made_of_member(loop, body)
         for call in body.children:
             shown = call.kind == "call" and r.IO in source.roles.of(call, region.scope)
-            parts = {n.text for n in call.walk() if n.kind == "name"} if shown else set()
+            parts = leaf_names(call) if shown else set()
             if handed_out & parts and re.search(r"end\s*=|\.write\(", call.text):
                 yield call
 

@@ -95,6 +95,7 @@ from perf_timing.lint.scopes import (
     base_name,
     callee_text,
     last_segment,
+    leaf_names,
     loop_body,
     loop_header,
     loops_around,
@@ -487,7 +488,7 @@ def _returned_at(source: SourceFile, scope: Scope, region: Region, times: set[st
     """At which places of what a function returns a time stands; -1: it is all of it."""
     found = set()
     for index, part in _returned(scope):
-        inside = {n.text for n in part.walk() if n.kind == "name"}
+        inside = leaf_names(part)
         whole = part.kind in ("name", "binary") and bool(inside & times)
         if whole or part.start <= region.delta.start < region.delta.end <= part.end:
             found.add(index)

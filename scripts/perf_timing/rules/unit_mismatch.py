@@ -68,13 +68,7 @@ from perf_timing.lint.facts import Node
 from perf_timing.lint.quantities import Quantity, literal, unit_name
 from perf_timing.lint.quantity_values import Problem
 from perf_timing.lint.quotients import factors, is_product, operator_between, whole_product
-from perf_timing.lint.scopes import (
-    callee_text,
-    last_segment,
-    operator,
-    positional,
-    squeeze,
-)
+from perf_timing.lint.scopes import callee_text, last_segment, operator, positional, squeeze
 from perf_timing.lint.time_sources import may_time
 from perf_timing.lint.unit_labels import Label, label_after, label_before, label_of_name
 

@@ -65,7 +65,14 @@ from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, keyword, last_segment, loop_body, positional
+from perf_timing.lint.scopes import (
+    callee_text,
+    keyword,
+    last_segment,
+    leaf_names,
+    loop_body,
+    positional,
+)
 
 CODE = "TIM306"
 LABEL = "WARM-L2"
@@ -128,7 +135,7 @@ def _varies(site: Node, loop: Node) -> bool:
         for n in (body.walk() if body else ())
         if n.kind == "assign" and n.start < site.start
     }
-    names = {n.text for n in site.walk() if n.kind == "name"}
+    names = leaf_names(site)
     return bool((names & bound) - {"_", "range", "enumerate"})
 
 
