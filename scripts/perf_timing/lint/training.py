@@ -375,6 +375,11 @@ def repeats_a_pass(region: Region) -> bool:
 _OPTIMIZES = re.compile(r"(^|[._])(step|zero_grad|train_step|optimize\w*)$")
 
 
+def goes_back(region: Region) -> bool:
+    """Whether the region holds backward passes, of a training or without one."""
+    return is_training(region) or repeats_a_pass(region)
+
+
 def of_epochs(region: Region) -> bool:
     """Whether each sample is an epoch."""
     heads = [loop.children[0].text + loop.children[1].text for loop in region.sample_loops[:1]
@@ -388,7 +393,12 @@ _LEARNS = re.compile(r"backward\(|optim|zero_grad|scaler|loss|lr_sched", re.IGNO
 
 @remembered
 def is_training(region: Region) -> bool:
-    """Whether the region runs training: its steps change the model, so a pass is not repeatable."""
+    """Whether the region runs training: its steps change the model, so a pass is not repeatable.
+
+    Passes forward and back that no optimizer follows are none: an operator is measured so.
+    """
+    if repeats_a_pass(region):
+        return False
     learns = _LEARNS.search(region.start.tree.text)
     for step in region.steps:
         short = last_segment(callee_text(step.node)) if step.node.kind == "call" else ""

@@ -347,7 +347,7 @@ def _uploads_input(source: SourceFile, region: Region, step: Step) -> bool:
         return False
     outer = next((p for p in step.node.ancestors() if p.kind == "call"), None)
     works = [s for s in region.steps if s.works]
-    alone = len(works) == 1 or training_loops.is_training(region)  # a pass forward and back
+    alone = len(works) == 1 or training_loops.goes_back(region)
     return outer is not None and any(s.node is outer for s in works) and alone
 
 
@@ -406,8 +406,9 @@ def _left_out_inside(source: SourceFile, region: Region, step: Step) -> bool:
 
 
 def _always_taken(region: Region, branch: Node) -> bool:
-    """Whether all iterations of the measured loop of Python around a branch take it, or none."""
+    """Whether all iterations of the measured loops of Python around a branch take it, or none."""
     loops = [loop for loop in region.inner_loops(branch) if loop.kind != "comp"]
+    loops += region.sample_loops
     return bool(loops) and branch.tree.language == "python" and conditions.settled(branch, loops[0])
 
 

@@ -551,7 +551,7 @@ def _is_later_reading(source: SourceFile, region: Region) -> bool:
 
 def _trains_on(region: Region) -> bool:
     """Whether many steps of a training are measured: each fills the queue, so the host waits."""
-    return training_loops.is_training(region) and any(
+    return training_loops.goes_back(region) and any(
         s.works and len(region.inner_loops(s.site)) > 1 for s in region.steps
     )
 

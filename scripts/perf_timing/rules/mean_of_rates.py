@@ -131,7 +131,7 @@ def _is_measured(source: SourceFile, region: Region) -> bool:
     """
     if not workload.works(region) or any(map(sweeps.is_sweep, region.sample_loops[:1])):
         return False
-    if training_loops.is_training(region) and not training_loops.repeats_a_pass(region):
+    if training_loops.is_training(region):
         return purpose.is_named_so(source, region.delta)
     return purpose.is_measuring(source, region.delta)
 

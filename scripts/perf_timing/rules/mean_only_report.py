@@ -301,7 +301,7 @@ def _averaged_at_once(
 
 def _is_trained(region: Region) -> bool:
     """Whether a training goes on; forward and backward passes that are repeated change nothing."""
-    return training_loops.is_training(region) and not training_loops.repeats_a_pass(region)
+    return training_loops.is_training(region)
 
 
 def _kept_by(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:

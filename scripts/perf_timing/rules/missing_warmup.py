@@ -343,7 +343,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if not purpose.is_benchmark(source, region) and not _tells_rate(source, region):
         return False
-    if training_loops.is_training(region) and not training_loops.repeats_a_pass(region):
+    if training_loops.is_training(region):
         return False
     if fates.hands_back_result(source, region):
         return False

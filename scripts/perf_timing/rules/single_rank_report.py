@@ -99,7 +99,7 @@ def check(source: SourceFile) -> Iterator[Report]:
         )
         if not timed or _ends_together(region):
             continue
-        if training_loops.is_training(region) and not training_loops.repeats_a_pass(region):
+        if training_loops.is_training(region):
             continue
         if programs.is_program(source, region) or programs.passes_over_data(region):
             continue

@@ -261,7 +261,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if _is_shared_out(source, region) or not purpose.is_benchmark(source, region):
         return False
-    if training_loops.is_training(region) and not training_loops.repeats_a_pass(region):
+    if training_loops.is_training(region):
         return False
     if fates.hands_back_result(source, region):
         return False
