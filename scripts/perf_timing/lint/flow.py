@@ -162,9 +162,10 @@ class Flow:
                 yield Step(node, node, frozenset({r.WAIT}), node.end)
                 return
             guessed = self.roles.of(node, scope) & {r.WORK} and not self._shows_all(function)
-            if inner or not guessed or self._on_host(function):
+            if any(map(_is_telling, inner)) or not guessed or self._on_host(function):
                 yield from self._at(inner, node, function)
                 return
+            yield from self._at(inner, node, function)
         known = self.roles.of(node, scope) if node.kind == "call" else frozenset()
         if function is None and node.kind == "call" and not known & _DECIDED:
             passed = self._parameter(node, scope, depth)
@@ -517,6 +518,11 @@ _HOLDS_DATA = re.compile(
     r"|(mt19937|minstd|ranlux)\w*|random_(device|engine))\b",
     re.IGNORECASE,
 )
+
+
+def _is_telling(step: Step) -> bool:
+    """Whether a step of a function shows what it does with the device: more than a new buffer."""
+    return step.works or bool(step.roles - {r.ALLOC, r.IO})
 
 
 def _is_data(parameter: str) -> bool:
