@@ -67,11 +67,13 @@ class Clocks:
             "double",
             "timestamp",
             "time_since_epoch",
+            "duration",
+            "duration_cast",
             "count",
             "time_point_cast",
             "static_cast",
             "round",
-        ):
+        ) or (function is None and "time_since_epoch" in node.text):
             for part in (*positional(node), *node.children[:1]):
                 inner = part.children[0] if part.kind == "attribute" and part.children else part
                 if inner.kind == "name" and inner is node.children[0] and "." in inner.text:

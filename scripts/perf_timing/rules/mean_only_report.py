@@ -268,19 +268,28 @@ def _extreme_beside(source: SourceFile, loops: list[Node], value: fates.Fate) ->
     samples = value.names - value.sums
     for node in loops[0].walk() if loops else ():
         if any(_compares(node, name) for name in samples):
-            kept = source.statement(node)
-            name = re.split(r"\W+", target_key(kept.children[0]))[-1] if kept.children else ""
-            if kept.kind != "assign" or _is_named_behind(source, name, loops[0].end):
+            given = [n for n in source.statement(node).walk() if n.kind == "assign"]
+            kept = [re.split(r"\W+", target_key(n.children[0]))[-1] for n in given]
+            if not kept or any(_is_named_behind(source, name, loops[0]) for name in kept):
                 return True
     return False
 
 
-def _is_named_behind(source: SourceFile, name: str, position: int) -> bool:
-    """Whether code behind a place, no remark, says a name: here or as a member of a record."""
+def _is_named_behind(source: SourceFile, name: str, loop: Node) -> bool:
+    """Whether code behind a loop, no remark, says a name: here or as a member of a record."""
     remarks = source.tree.comments
-    found = re.finditer(rf"\b{re.escape(name)}\b", source.tree.text[position:])
-    starts = (position + match.start() for match in found)
+    found = re.finditer(rf"\b{re.escape(name)}\b", source.tree.text[loop.end : _reach(name, loop)])
+    starts = (loop.end + match.start() for match in found)
     return any(not any(c.start <= start < c.end for c in remarks) for start in starts)
+
+
+def _reach(name: str, loop: Node) -> int | None:
+    """Where the block ends that declares a variable of C++ before a loop; None for another name."""
+    for block in loop.ancestors():
+        before = (c for c in block.children if c.kind == "decl" and c.start < loop.start)
+        if any(re.search(rf"\b{re.escape(name)}\b\s*[=,;({{]", c.text) for c in before):
+            return block.end
+    return None
 
 
 def _averaged_at_once(
