@@ -3,8 +3,10 @@
 ## What it does
 Reports the opening reading of a measurement that executes its work once and whose one time is
 printed or returned, and one of a loop of whose samples only one is read, as in times[1] or by
-events that the loop records anew and that are read behind it. In C++ a loop that counts to a number
-which the file sets to 1 executes its work once; so does one that goes through the parts of it
+events that the loop records anew and that are read behind it. A loop of Python executes its work
+once that goes through steps or layers, each of which takes what the one before has made. In C++ a
+loop that counts to a number which the file sets to 1 executes its work, or takes its sample, once;
+so does one that goes through the parts of it
 (streams, members of an array, pieces that begin where its counter says, the diagonals of a
 wavefront) or makes the passes of one algorithm: the strides of a sort, a reduction of what the last
 pass has left. Python files that are not there to measure are asked where the text that shows the
@@ -98,6 +100,7 @@ from perf_timing.lint.regions import Region, remembered
 from perf_timing.lint.scopes import (
     Scope,
     is_target,
+    loop_body,
     loop_header,
     loops_around,
     operator,
@@ -168,7 +171,7 @@ def _is_figure(source: SourceFile, region: Region) -> bool:
     """Whether the time is shown as it is, or kept as the one of its configuration."""
     value = fates.fate(source, region)
     if value.sums:
-        return False
+        return _samples_once(source, region)
     if value.lists and _reads_one(source, region):
         return True
     if value.lists:
@@ -195,12 +198,18 @@ _NEUTRAL = re.compile(r"append|len|enumerate|zip|loop|list|array|asarray|print|i
 
 def _counts_as_one(source: SourceFile, region: Region) -> bool:
     """Whether each iteration is of another configuration, or only one sample of all is read."""
+    repeated = [p for p in region.sample_loops if not repetitions.runs_once(source, p)]
     return (
-        sweeps.all_sweep(region.sample_loops)
+        all(map(sweeps.is_sweep, repeated))
         or searches.decides(source, region)
         or _reads_one(source, region)
         or _reads_last(source, region)
     )
+
+
+def _samples_once(source: SourceFile, region: Region) -> bool:
+    """Whether the loop around a sample of C++ counts to 1, so that a sum holds no more."""
+    return any(repetitions.runs_once(source, loop) for loop in region.sample_loops[:1])
 
 
 def _reads_last(source: SourceFile, region: Region) -> bool:
@@ -369,11 +378,14 @@ def _repeats(source: SourceFile, region: Region, step: Step) -> bool:
     """Whether a loop repeats the work: it does not count to 1, nor do the work piece by piece."""
     if step.helpers and any(
         not repetitions.is_one_execution(source, region, loop, step.node)
+        and not _hands_through(loop)
         for loop in loops_around(step.node)
     ):
         return True
     for loop in region.inner_loops(step.site):
         if repetitions.is_one_execution(source, region, loop, _launched_at(step)):
+            continue
+        if _hands_through(loop):
             continue
         if _decodes(loop) and purpose.is_named_so(source, region.start):
             continue
@@ -402,6 +414,28 @@ def _decodes(loop: Node) -> bool:
 
 
 _TOKENS = re.compile(r"\bpast_key_values?\s*=|\b(eos|eot|stop)_(token|tok|id|token_id)\b")
+
+
+def _hands_through(loop: Node) -> bool:
+    """Whether a loop of Python goes through members, and each takes what the one before has made.
+
+    for layer in layers: x = layer(x); for t in timesteps: noise = net(x, t); x = step(noise, x)
+    """
+    body = loop_body(loop) if loop.tree.language == "python" and loop.kind == "for" else None
+    if body is None or "range(" in loop.children[1].text:
+        return False
+    made: dict[str, int] = {}
+    for node in body.walk():
+        if node.kind == "assign" and operator(node) == "=":
+            for target in node.children[0].walk():
+                made.setdefault(target.text, node.end)
+    return any(
+        node.kind == "name"
+        and node.start < made.get(node.text, 0)
+        and not is_target(node)
+        and any(p.kind == "args" and p.start > body.start for p in node.ancestors())
+        for node in body.walk()
+    )
 
 
 def _launched_at(step: Step) -> Node:
