@@ -43,13 +43,9 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
         applied = reductions.reducers(source, name, scope)
         for derived in _derived(name, scope):
             applied = applied | reductions.reducers(source, derived, scope)
-        if applied & {"slice", "indexed"} or any(reductions.ROBUST.search(a) for a in applied):
+        if "indexed" in applied or any(reductions.ROBUST.search(a) for a in applied):
             return True
-        if _dropped_in_helper(source, name, scope):
-            return True
-        if re.search(
-            rf"\b{re.escape(last_segment(name))}\s*\[\s*-?[\w.]+\s*:\s*\]", source.tree.text
-        ):
+        if _dropped_in_helper(source, name, scope) or _cut(source, region, name, applied):
             return True
     if any(reductions.ROBUST.search(name) for name in value.reduced):
         return True
@@ -59,6 +55,15 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
     return bool(returned) and (
         _robust_callers(source, region.scope) or _kept_later_by_callers(source, region.scope)
     )
+
+
+def _cut(source: SourceFile, region: Region, name: str, applied: Iterable[str]) -> bool:
+    """Whether a slice leaves samples out; the last few, shown as more are taken, are no figure."""
+    loop = region.sample_loops[0] if region.sample_loops else None
+    cuts = rf"\b{re.escape(last_segment(name))}\s*\[\s*(-?)[\w.]+\s*:\s*\]"
+    found = list(re.finditer(cuts, source.tree.text))
+    shown = [c for c in found if c[1] and loop and loop.start <= c.start() < loop.end]
+    return len(shown) < len(found) or ("slice" in applied and not shown)
 
 
 def _dropped_in_helper(source: SourceFile, name: str, scope: Scope) -> bool:

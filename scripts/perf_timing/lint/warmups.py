@@ -87,9 +87,11 @@ def warmed(source: SourceFile, region: Region) -> bool:
         return True
     if _handed_on(source, scope, start, steps) or harness_of(source, scope) is not None:
         return True
-    return _warm_callers(source, scope, steps, mine, 0) or dropped_samples.drops_samples(
-        source, region
-    )
+    # That a caller runs a model, or warms that up, says nothing of the way back through it.
+    back = [s for s in steps if workload.is_backward(s.node) and workload.differentiated(s.node)]
+    return _warm_callers(
+        source, scope, back or steps, workload.telling_identities(back or steps), 0
+    ) or dropped_samples.drops_samples(source, region)
 
 
 def _mostly_new(source: SourceFile, region: Region) -> bool:

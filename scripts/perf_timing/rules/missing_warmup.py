@@ -9,8 +9,8 @@ in run(1, x) before run(2, x), has not run the same work; nor has another instan
 before in one mode of a Python program only: `if use_triton: warm_up()`, where that is not the usual
 one, or in the other branch of an `if`. A warm-up that is shown to be of other measured work does
 not count, a fill of memory does not warm up a copy, and a mean beside a least time is judged. Of
-training, only a clock that is stopped to validate and started again is reported, where it runs
-while the first step compiles the model.
+training, the steps of a benchmark (by a name) are reported, which no forward pass warms up, and a
+clock that is stopped to validate and started again, where the first step compiles the model.
 
 ## Why it misleads
 The first execution may create the context, compile and load kernels, grow the allocator, set up
@@ -19,17 +19,17 @@ thousand times as long as the others, and all of it lands in the figure.
 
 ## Known problems
 A warm-up in another file is not seen; a macro of a C++ header is left out for that reason, and so
-is a Python function that is only returned, beside a runner that warms up what it is given. Training
-loops and timers inside a product's code are left out, unless they tell how many tokens or images a
-second it makes. Loops that print every sample (in C++ not the mean of a window, nor that of another
-size or variant each time), or enter it into a record with its name, are left out too, and private
-helpers that nothing in the file uses. So are passes over a data set, web pages and services,
-examples that save what they made, engines that serve many requests at once, solvers that run to a
-tolerance, the run time of programs, figures in whole seconds, and what `%time` of a notebook shows.
-A function of the file that leaves the first samples out counts. In C++ loops of Google Benchmark
-are left out, which has run the function before, runs over epochs and the stages of their steps,
-launches whose time tells how often to repeat, and copies that are a stage of a breakdown, which
-ends where that of the kernels begins.
+is a Python function that is only returned, beside a runner that warms up what it is given. Other
+training loops and timers inside a product's code are left out, unless they tell how many tokens or
+images a second it makes. Loops that print every sample (in C++ not the mean of a window, nor that
+of another size or variant each time), or enter it into a record with its name, are left out too,
+and private helpers that nothing in the file uses. So are passes over a data set, web pages and
+services, examples that save what they made, engines that serve many requests at once, solvers that
+run to a tolerance, the run time of programs, figures in whole seconds, and what `%time` of a
+notebook shows. A function of the file that leaves the first samples out counts. In C++ loops of
+Google Benchmark are left out, which has run the function before, runs over epochs and the stages of
+their steps, launches whose time tells how often to repeat, and copies that are a stage of a
+breakdown, which ends where that of the kernels begins.
 
 ## Example
 ```python
@@ -343,7 +343,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if not purpose.is_benchmark(source, region) and not _tells_rate(source, region):
         return False
-    if training_loops.is_training(region):
+    if training_loops.is_training(region) and not purpose.is_named_so(source, region.delta):
         return False
     if fates.hands_back_result(source, region):
         return False
