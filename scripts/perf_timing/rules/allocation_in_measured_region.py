@@ -3,8 +3,9 @@
 ## What it does
 Reports allocations (torch.empty, zeros, clone, cudaMalloc and their like) between the two readings,
 or in a function that a benchmark helper times, where the region also does other work. In Python the
-copy of an input counts as well that stands in the one call of a sample, as in model(x.cuda()), and
-in C++ what a function allocates and frees again of which a host clock times one call.
+copy of an input counts as well that stands in the one call of a sample, as in model(x.cuda()) or
+a.dot(cupy.asarray(b)), and in C++ what a function allocates and frees again of which a host clock
+times one call.
 
 ## Why it misleads
 The allocator, the fill kernel or, for clone(), a copy of all the data is billed to the work that
@@ -332,12 +333,13 @@ _OF_KERNELS = re.compile(r"kernel", re.IGNORECASE)
 
 
 def _uploads_input(source: SourceFile, region: Region, step: Step) -> bool:
-    """Whether each sample of a model copies its input to the device, in the call that is measured.
+    """Whether each sample of an operation copies its input to the device, in the measured call.
 
-    model(x.cuda()) between the readings of a sample: that of a benchmark, and no pass over a data
-    set, whose copies belong to what is measured.
+    model(x.cuda()), a.dot(cupy.asarray(b)) between the readings of a sample: that of a benchmark,
+    and no pass over a data set, whose copies belong to what is measured.
     """
-    if r.UPLOAD not in step.roles or step.helpers or step.node.kind != "call":
+    uploads = r.UPLOAD in step.roles or step.roles & {r.COPY, r.READ} == {r.COPY}
+    if not uploads or step.helpers or step.node.kind != "call":
         return False
     if source.language != "python" or region.kind == "harness" or not region.sample_loops:
         return False
