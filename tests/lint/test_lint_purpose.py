@@ -37,6 +37,7 @@ def rules_in(lint: Lint, project: Project, name: str, text: str) -> set[str]:
     [
         ("bench_linear.py", "run"),
         ("serve.py", "measure_latency"),
+        ("serve.py", "measure_linear"),
         ("benchmarks/linear.py", "run"),
     ],
 )

@@ -32,7 +32,7 @@ from perf_timing.lint.scopes import Scope, callee_text, last_segment, loops_arou
 
 _NAMES = re.compile(
     r"bench|perf(?!etto)|profil|timing|timer|latenc|throughput|speed|flops|gemm|elapsed"
-    r"|stopwatch|roofline|bandwidth",
+    r"|stopwatch|roofline|bandwidth|measure(?!ment|s)",
     re.IGNORECASE,
 )
 _TIMING = re.compile(

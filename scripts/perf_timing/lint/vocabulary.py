@@ -177,7 +177,7 @@ MODEL = re.compile(
 # What is called that executes more than one operator.
 WHOLE_MODEL = re.compile(
     r"(^|[._])(\w*model\w*|\w*net|network|engine|pipe\w*|module|forward|generate"
-    r"|\w*encoder|\w*decoder|\w*layer|step)$"
+    r"|\w*encoder|\w*decoder|step)$"
 )
 NOT_MODEL = re.compile(
     r"(^|[._])(load\w*|get_\w+|build\w*|create\w*|make\w*|init\w*|from_pretrained|save\w*|parse\w*"
