@@ -76,8 +76,21 @@ def fate(source: SourceFile, region: Region) -> Fate:
             if source.language == "cuda":
                 uses = [*uses, *source.uses(f"{name}.count", where)]  # of a duration
                 found.returned += _handed_back_with(name, node, where)
-            todo += [u for u in uses if u.start > node.start and not is_target(u)]
+            later = (u for u in uses if u.start > node.start and not is_target(u))
+            todo += [u for u in later if not _given_anew(source, name, node, u)]
     return found
+
+
+def _given_anew(source: SourceFile, name: str, value: Node, use: Node) -> bool:
+    """Whether a name gets another value on every way from where it got one to where it is read."""
+    for target, other in source.scopes.assignments(name, source.scopes.scope_of(use)):
+        if not value.end <= target.start <= other.end <= use.start:
+            continue
+        block = source.statement(target).parent
+        always = block is not None and block.kind in ("block", "module") and use.start < block.end
+        if always and not any(n.kind == "name" and n.text == name for n in other.walk()):
+            return True
+    return False
 
 
 def _written_again(source: SourceFile, region: Region) -> list[Node]:

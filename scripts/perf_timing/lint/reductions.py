@@ -93,6 +93,31 @@ _BOUNDS = frozenset({"begin", "end", "cbegin", "cend", "data"})
 _MIDDLE = re.compile(r"//|len\(|int\(|size\(\)|/\s*2|>>\s*1")
 
 
+# What leaves each member of a list as it is: print([f"{t:.3f}" for t in times])
+_ONE_BY_ONE = frozenset({"loop", "join", "list", "tuple", "tolist", "str", "enumerate"})
+_WRITTEN_OUT = re.compile(r"(float|double|round|str|format|to_string)$")
+
+
+def _shows_each(loop: Node) -> bool:
+    """Whether a loop over a list writes each member by itself: for t in times: print(t)."""
+    body = loop.child("block")
+    members = {n.text for n in loop.children[0].walk() if n.kind == "name"}
+    return body is not None and any(
+        _writes(statement, members) for statement in body.children if statement.kind == "call"
+    )
+
+
+def _writes(call: Node, members: set[str]) -> bool:
+    """Whether a call writes one of some names, and not what another function makes of it."""
+    if not words.OUTPUT.match(last_segment(callee_text(call))):
+        return False
+    for name in (n for n in call.walk() if n.kind == "name" and n.text in members):
+        around = [p for p in name.ancestors() if p.kind == "call" and call.start < p.start]
+        if all(_WRITTEN_OUT.search(callee_text(p)) for p in around):
+            return True
+    return False
+
+
 def _applied(use: Node, name: str) -> set[str]:
     found: set[str] = set()
     if use.text != name:
@@ -106,7 +131,7 @@ def _applied(use: Node, name: str) -> set[str]:
             callee = callee_text(parent)
             short = last_segment(callee)
             if words.OUTPUT.match(short):
-                found |= set() if found else {"raw"}
+                found |= set() if found - _ONE_BY_ONE else {"raw"}
             elif child is call_args(parent) or child.kind == "comp" or child is parent.children[0]:
                 found.add(short)
                 if _MEANS.fullmatch(short):
@@ -129,7 +154,7 @@ def _applied(use: Node, name: str) -> set[str]:
             and len(parent.children) > 1
             and parent.children[1] is child
         ):
-            found.add("loop")
+            found.add("raw" if _shows_each(parent) else "loop")
         elif parent.kind == "assign" and parent.children[0].kind == "tuple" and child is use:
             found.add("raw")  # cold, second, third = times
         elif parent.kind in ("block", "module", "function", "lambda"):

@@ -3,8 +3,9 @@
 ## What it does
 Reports the mean of samples (a list of times, or times that are summed, by the function that takes
 them or by one that gets them from it; also as a rate: their number over their sum) where the file
-uses no other statistic of them: no median, minimum, percentile or spread, and does not hand the
-samples on. Arrays made of a list, dictionaries of lists, attributes and meters are followed.
+uses no other statistic of them: no median, minimum, percentile or spread, and neither prints each
+sample nor hands the samples on. Arrays made of a list, dictionaries of lists, attributes and meters
+are followed.
 
 ## Why it misleads
 One slow sample moves the mean by more than the differences that people look for, and the mean alone
@@ -235,7 +236,7 @@ def _here(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
     if _is_logged(source, region, value) and not _is_benchmark(source, region, value):
         return
     scope = source.scopes.scope_of(region.delta)
-    if _spread_beside(source, value, scope):
+    if _spread_beside(source, value, scope) or _printed_inside(region, value):
         return
     found = [(name, _mean_of_list(source, name, scope)) for name in sorted(value.lists)]
     found += [(name, _mean_by_hand(source, name, scope)) for name in sorted(value.lists)]
@@ -245,7 +246,7 @@ def _here(source: SourceFile, region: Region) -> Iterator[tuple[str, Node]]:
         loops = loops_around(region.delta)
         after = loops[0].end if loops else region.delta.end
         found += [(name, told_of_total(source, loops, after, name, scope)) for name in sums]
-        if _printed_inside(region, value) or _extreme_beside(source, loops, value):
+        if _extreme_beside(source, loops, value):
             return
         found += _averaged_at_once(source, region, value)
     yield from ((name, node) for name, node in found if node is not None and not _in_root(node))
