@@ -549,8 +549,10 @@ def enters_result(source: SourceFile, region: Region) -> bool:
 
 @remembered
 def never_used(source: SourceFile, region: Region) -> bool:
-    """Whether a C++ function asks for the time of its events and does nothing with the answer."""
-    if source.language != "cuda" or region.kind != "event" or region.timer is not None:
+    """Whether nothing is done with a time: Python callers drop it, C++ code asks for it alone."""
+    if source.language == "python":
+        return _dropped_by_callers(source, region)
+    if region.kind != "event" or region.timer is not None:
         return False
     if region.watch:
         return False  # what stops it is not what tells the time
@@ -564,6 +566,46 @@ def never_used(source: SourceFile, region: Region) -> bool:
     shown = value.printed or value.returned or value.passed or value.lists or value.sums
     later = [u for u in source.uses(name, region.scope) if u.start > region.delta.end]
     return bool(name and declared and not later and not shown)
+
+
+def _dropped_by_callers(source: SourceFile, region: Region) -> bool:
+    """Whether a function returns its time, and no call of it in the file reads that.
+
+    out, seconds, memory = run(model): of these the test compares the results and the memory.
+    """
+    value = fate(source, region)
+    if value.printed or value.passed or value.lists or value.sums or region.timer is not None:
+        return False
+    sites = source.scopes.call_sites(region.scope) if value.returned else []
+    places = {at for node in value.returned for at in _places(node, region, value.names)}
+    return bool(sites and places) and all(_drops(source, s, at) for s in sites for at in places)
+
+
+def _places(returned: Node, region: Region, names: set[str]) -> list[int]:
+    """At which places of what a function returns its time stands; -1 where it is all of it."""
+    whole = returned.children[0] if returned.children else returned
+    parts = whole.children if whole.kind == "tuple" else [whole]
+    found = [
+        at
+        for at, part in enumerate(parts)
+        if part.start <= region.delta.start < part.end
+        or any(n.kind == "name" and n.text in names for n in part.walk())
+    ]
+    return found if whole.kind == "tuple" else [-1]
+
+
+def _drops(source: SourceFile, call: Node, at: int) -> bool:
+    """Whether a caller never reads what a call returns at one place, or all of it (-1)."""
+    parent = call.parent
+    if parent is None or parent.kind != "assign" or parent.children[-1] is not call:
+        return parent is not None and parent.kind == "block"
+    target = parent.children[0]
+    if at >= 0:
+        if target.kind != "tuple" or at >= len(target.children):
+            return False
+        target = target.children[at]
+    uses = source.uses(target.text, source.scopes.scope_of(call))
+    return target.kind == "name" and all(is_target(u) or is_target(u.parent or u) for u in uses)
 
 
 def hands_back_result(source: SourceFile, region: Region) -> bool:

@@ -274,7 +274,9 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if fates.hands_back_result(source, region):
         return False
-    if purpose.unused(source, region.scope) or fates.kept_running(source, region):
+    if purpose.unused(source, region.scope) or fates.never_used(source, region):
+        return False
+    if fates.kept_running(source, region):
         return False
     if all(r.REPLAY in s.roles for s in steps) and _unrolled(source):
         return False
