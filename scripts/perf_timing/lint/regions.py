@@ -86,9 +86,14 @@ class Regions:
         )
 
     def _steps(self, region: Region) -> list[Step]:
+        """What happens in a region, without what ran when a function was first asked that caches.
+
+        @lru_cache def buffer(): ...: its body runs once, and every call gives what it gave then.
+        """
         steps = region.steps
         for low, high in region.spans:
             steps = steps + self.flow.between(region.scope, low, high)
+        steps = [s for s in steps if not any(helper.remembers for helper in s.helpers)]
         return self._implied_work.completed(region, steps)
 
     @cached_property

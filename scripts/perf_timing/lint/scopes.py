@@ -22,6 +22,10 @@ _TEST = {
 }
 
 
+# Decorators with which a function runs once for what it is given.
+_REMEMBERS = re.compile(r"@(functools\.)?(lru_cache|cache)(\(.*\))?$")
+
+
 class Scope:
     """The module, a function or a lambda: its own nodes, without those of scopes inside it."""
 
@@ -91,6 +95,11 @@ class Scope:
             return True
         return any(re.search(r"triton\.jit|cute\.kernel|tl\.jit|gluon\.jit|T\.prim_func", d.text)
                    for d in self.decorators)  # fmt: skip
+
+    @cached_property
+    def remembers(self) -> bool:
+        """Whether a function of Python runs once and then gives what it gave: @lru_cache."""
+        return any(_REMEMBERS.search(squeeze(d.text)) for d in self.decorators)
 
     @cached_property
     def is_async(self) -> bool:

@@ -82,6 +82,7 @@ from perf_timing.lint import (
     purpose,
     reductions,
     repetitions,
+    series,
     warm_words,
     workload,
 )
@@ -571,7 +572,7 @@ def _averaged(source: SourceFile, region: Region, shown: bool) -> bool:
     means = any(reductions.MEAN.search(name) for name in applied)
     if region.kind != "event":
         means |= "min" in applied
-        means &= not any(reductions.SPREAD.search(name) for name in applied)
+        means &= not applied - series.NEUTRAL - {"min"}
     return means and not any(_ONE_BY_ONE.search(name) for name in applied)
 
 
