@@ -32,6 +32,9 @@ _RUNTIME_OF_ARRAYS = re.compile(
     r"|jax\.(local_)?(devices|device_count)$"
 )
 RPC = "torch.distributed.rpc"
+_A_MEMBER = ("subscript", UNKNOWN)
+# A key that is the same wherever it is written: a text or a constant, and no counter.
+_SAME_KEY = re.compile(r"\[\s*([\"'][^\"']*[\"']|[A-Z][A-Z0-9_]*)\s*\]$")
 # Attributes of a tensor that the host knows.
 _ABOUT = (".shape", ".ndim", ".dtype", ".nbytes", ".itemsize", ".is_cuda", ".requires_grad")
 
@@ -85,9 +88,20 @@ def mentions_device(text: str, language: str) -> bool:
             return True
         if words.DEVICE_LIBRARY.search(code) and _names_device(code, told):
             return True
+        if _states_host(told):
+            code = words.TRAINS_ANYWHERE.sub("", code)
     elif words.DEVICE_EVIDENCE[language].search(text):
         return True
     return words.DEVICE_EVIDENCE_IN_CODE[language].search(code) is not None
+
+
+def _states_host(told: str) -> bool:
+    """Whether a Python file gives its `device` one value, "cpu", wherever it gives it one.
+
+    What else an argument device= is given does not count.
+    """
+    stated = [v for v in _STATED.findall(told) if v.count("(") == v.count(")")]
+    return bool(stated) and all(_HOST_DEVICE.match(value) for value in stated)
 
 
 def _names_device(code: str, told: str) -> bool:
@@ -96,9 +110,8 @@ def _names_device(code: str, told: str) -> bool:
         return True
     if not words.DEVICE_VARIABLE.search(code):
         return False
-    stated = [v for v in _STATED.findall(told) if v.count("(") == v.count(")")]
-    if stated and all(_HOST_DEVICE.match(value) for value in stated):
-        return False  # device = "cpu": what else an argument device= is given does not count
+    if _states_host(told):
+        return False
     bound = [value.strip() for value in _BOUND.findall(told)]
     bound = [value for value in bound if not re.match(r"device\b", value)]
     return not bound or not all(_HOST_DEVICE.match(value) for value in bound)
@@ -218,12 +231,21 @@ class Devices:
         if kind == "attribute" and node.text.endswith(outputs) and "output_type" not in node.text:
             return HOST  # what a pipeline returns
         if kind in ("subscript", "attribute", "await", "unary"):
-            return self.of(node.children[0], scope, depth) if node.children else UNKNOWN
+            found = self.of(node.children[0], scope, depth) if node.children else UNKNOWN
+            return self._kept(node, scope, depth) if (kind, found) == _A_MEMBER else found
         if kind in ("binary", "tuple", "list", "cond", "named", "keyword"):
             return self.join([self.of(child, scope, depth) for child in node.children])
         if kind == "comp":
             return self.of(node.children[0], scope, depth) if node.children else UNKNOWN
         return UNKNOWN
+
+    def _kept(self, node: Node, scope: Scope, depth: int) -> str:
+        """Where the values live that the file keeps under the key of a record: parts["host"]."""
+        if not _SAME_KEY.search(node.text):
+            return UNKNOWN
+        pairs = self.scopes.assignments(squeeze(node.text), scope)
+        kept = [value for _, value in pairs if value.text != "None"]
+        return self.join([self.of(value, self.scopes.scope_of(value), depth) for value in kept])
 
     @staticmethod
     def join(found: list[str]) -> str:
@@ -340,6 +362,7 @@ class Devices:
             "asnumpy",
             "copy_to_host",
             "get",
+            "pin_memory",
         ):
             return HOST
         if self._makes_text(node, callee, short) or words.TOKENIZER.search(callee):
@@ -356,6 +379,9 @@ class Devices:
             return DEVICE
         if full.startswith("numpy."):
             return HOST
+        if full == "torch.load":  # to where it was saved from, if it is told of no other place
+            where = keyword(node, "map_location")
+            return self.device_argument(where, scope, depth) if where is not None else UNKNOWN
         device = keyword(node, "device")
         if device is not None:
             # Settings say where others are to compute.

@@ -333,6 +333,8 @@ DEVICE_EVIDENCE_IN_CODE = {
         r"|\b(cu|hip|roc)(sparse|solver|fft|rand|blas)(_\w+|[A-Z]\w*)\s*(<\w+>\s*)?\(|\bmiopen[A-Z]"
     ),
 }
+# Libraries that train wherever they are told to.
+TRAINS_ANYWHERE = re.compile(r"(?<![\w.])(deepspeed|accelerate)\b")
 # "gpu" counts beside a library that computes on one.
 DEVICE_TEXT = re.compile(r"['\"]gpu\b|['\"]/?(device:)?GPU(:\d)?['\"]")
 # `device` alone may be a disk or a lamp: it counts beside a library that computes on devices.

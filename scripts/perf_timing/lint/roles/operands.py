@@ -42,6 +42,8 @@ _UNTIL_DONE = re.compile(r"^(wait|blocking|sync|synchronize|block_until_ready)=T
 
 # The kernel of a solver, which returns numbers: energy = mean_field.kernel()
 _A_SOLVER = re.compile(r"(?!self\b|cls\b)\w+\.kernel")
+# An operator that makes or opens an object of the host's.
+_MAKES_OBJECT = re.compile(r"(create|build|init|open|load|register|(de)?serialize)(_|$)")
 # What names a file.
 _A_FILE = re.compile(r"(^|[._])((file|dir|folder)?_?path|file_?name|url|uri)$", re.IGNORECASE)
 
@@ -114,6 +116,8 @@ class Operands:
             return {WORK, LIKELY} if self._evidence else set()
         if call.full.startswith("torch.") and "(" not in call.full:
             # Not torch.tensor([4]).to(dtype).
+            if call.full.startswith("torch.ops.") and _MAKES_OBJECT.match(call.short):
+                return set()
             where = self._devices.join(operands) if operands else UNKNOWN
             return {WORK, LIKELY} if where == UNKNOWN and self._evidence else set()
         if not self._evidence or receiver == HOST:

@@ -94,6 +94,7 @@ class PythonCalls:
             Joins(self._file).joins,
             fetches.fetches,
             fetches.decodes,
+            lambda call: reads.counts_rows(call, self._file.scopes),
             transfers.sends,
             waits.waits_for_all,
             moves.moves,

@@ -14,7 +14,7 @@ from perf_timing.lint.roles.calls import Call
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.loaders import Loaders
 from perf_timing.lint.roles.names import COPY, JOIN, READ
-from perf_timing.lint.scopes import Scope, callee_text, positional, squeeze
+from perf_timing.lint.scopes import Scope, Scopes, callee_text, positional, squeeze
 
 # What turns a tensor into a number of the host, and so reads it.
 _CASTS = frozenset({"float", "int", "bool", "math.isnan", "math.isinf", "math.isfinite"})
@@ -25,6 +25,10 @@ _DECIDES = re.compile(
 _DECIDES_ALL = re.compile(
     r"torch\.(isnan|isinf|isfinite)\(.*\)\.(any|all)$"
     r"|[\w.]*(loss|norm)\w*\.(isnan|isinf|isfinite)(\(\)\.(any|all))?$"
+)
+# Methods of a frame of cuDF whose result has as many rows as the data say.
+_AS_MANY_ROWS = frozenset(
+    ("merge", "agg", "aggregate", "drop_duplicates", "dropna", "value_counts", "nunique", "unique")
 )
 # Writers of TensorBoard, which copy a tensor to the host when they are given it.
 _SUMMARIES = frozenset({"add_scalar", "add_scalars", "add_histogram", "add_image", "add_images"})
@@ -73,6 +77,21 @@ def decides(call: Call) -> set[str] | None:
     if _is_condition(call.node) and (_DECIDES.match(call.full) or _DECIDES_ALL.match(call.callee)):
         return {READ}
     return None
+
+
+def counts_rows(call: Call, scopes: Scopes) -> set[str] | None:
+    """What cuDF does of which the data say how many rows it has: frame.merge(other, on="key").
+
+    The host waits for their number before it makes the result.
+    """
+    if call.short not in _AS_MANY_ROWS or "." not in call.callee or not _has_frames(scopes):
+        return None
+    head = call.callee.partition(".")[0]
+    return {READ, JOIN} if scopes.imports.get(head, "cudf").startswith("cudf") else None
+
+
+def _has_frames(scopes: Scopes) -> bool:
+    return any(full.partition(".")[0] == "cudf" for full in scopes.imports.values())
 
 
 def writes_media(call: Call) -> set[str] | None:

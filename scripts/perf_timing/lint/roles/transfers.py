@@ -2,7 +2,7 @@
 
 import re
 
-from perf_timing.lint.devices import DEVICE, UNKNOWN, is_dtype
+from perf_timing.lint.devices import DEVICE, HOST, UNKNOWN, is_dtype
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call
 from perf_timing.lint.roles.file_context import FileContext
@@ -69,8 +69,14 @@ class Transfers:
             # Who says that a copy blocks has one side of it on the host.
             return {WORK, COPY} if ahead.text != "False" else {BLOCKING, COPY}
         given = positional(call.node)
-        loaded = len(given) == 1 and self._loaders.holds(given[0], call.scope)
-        return {COPY, READ, UPLOAD} if loaded else None
+        if not given:
+            return None
+        there, here = self._source(call.node, call.scope), self._devices.of(given[0], call.scope)
+        if (there, here) == (HOST, DEVICE):
+            return {COPY, READ}
+        # A copy that is not told to go ahead returns when it is done, be the memory pinned or not.
+        uploads = here == HOST != there or self._loaders.holds(given[0], call.scope)
+        return {COPY, READ, UPLOAD} if uploads else None
 
     def _upload(self, node: Node, scope: Scope) -> set[str]:
         waits = keyword(node, "non_blocking")
