@@ -109,7 +109,7 @@ def _spelled(function: str, macro: re.Match[str]) -> str:
     function = re.sub(r"(?<![#\w])#(?=\s*\w)", " ", function)
     for name in (part.strip() for part in macro[3].split(",")):
         if name.isidentifier():
-            function = re.sub(rf"\({name}\)([ \t]*);", rf"{name}()\g<1>;", function)
+            function = re.sub(rf"(?<![\w>])\({name}\)([ \t]*);", rf"{name}()\g<1>;", function)
             function = re.sub(
                 rf"((?:[;{{}})]|\n)[ \t]*){name}([ \t]*);  ", rf"\g<1>{name}()\g<2>;", function
             )

@@ -245,7 +245,7 @@ class Values:
             if isinstance(joined, Conflict) or (number and joined is None):
                 return None
             result = joined
-        return result
+        return named_number(result, name) if isinstance(result, Number) else result
 
     def _attribute(self, node: Node, frame: Frame) -> Value:
         inner = self.value(node.children[0], frame) if node.children else None

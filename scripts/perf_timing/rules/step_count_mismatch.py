@@ -17,7 +17,8 @@ figure by a factor that nothing in the output shows.
 
 ## Known problems
 Only loops over `range` and counted `for` loops are understood, and only where the region holds one
-of them. A power of 1000 is taken for a conversion of units.
+of them. A power of 1000 is taken for a conversion of units. Where another time is taken off first,
+it may be that of the steps which do not count: nothing is reported.
 
 ## Example
 ```python
@@ -88,7 +89,15 @@ from perf_timing.lint.quotients import (
     quotients,
 )
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, loop_body, squeeze
+from perf_timing.lint.scopes import (
+    base_name,
+    callee_text,
+    loop_body,
+    operator,
+    positional,
+    squeeze,
+    target_key,
+)
 
 CODE = "TIM502"
 LABEL = "COUNT"
@@ -159,8 +168,28 @@ def _fault_of_sum(source: SourceFile, quotient: Quotient) -> str:
     return step_counts.added_twice(source, quotient) or step_counts.of_samples(source, quotient)
 
 
+def _less_others(source: SourceFile, quotient: Quotient) -> bool:
+    """Whether a time is taken off before the division: that of steps which are not counted.
+
+    took = end - start - first_ten; ms -= ms_of_ten; then took / runs.
+    """
+    region = quotient.region
+    names = set(fates.fate(source, region).names)
+    if region.kind == "event" and source.language == "cuda" and positional(region.delta):
+        names.add(base_name(positional(region.delta)[0].text))
+    return any(
+        operator(node) in ("-", "-=")
+        and (node.children[0] is region.delta or target_key(node.children[0]) in names)
+        for node in source.scopes.scope_of(region.delta).nodes
+        if node.kind in ("binary", "augassign", "assign")
+        and region.delta.start <= node.start
+        and node.end <= quotient.node.end
+        and len(node.children) > 1
+    )
+
+
 def _fault(source: SourceFile, quotient: Quotient, loops: list[Node]) -> str:
-    if not quotient.counts:
+    if not quotient.counts or _less_others(source, quotient):
         return ""
     if quotient.rate and _sleeps(quotient.region):
         return "the region also sleeps; this rate divides the work by a time that holds the pauses"

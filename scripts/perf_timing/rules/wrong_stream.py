@@ -13,6 +13,7 @@ events on an idle stream measure nothing: both give times that are too short.
 ## Known problems
 Streams that are passed around between files are not followed. The legacy default stream of CUDA
 C++ waits for blocking streams; only streams that were created as non-blocking are considered there.
+A list or a dictionary that a captured call is given whole (`run(**options)`) may hold its stream.
 
 ## Example
 ```python
@@ -282,13 +283,18 @@ def _captured_cute(source: SourceFile) -> Iterator[Report]:
                 and call.parent is not None
             )
             and call.parent.kind == "assign"
-            and "stream" not in call.text.lower()
+            and not _may_get_stream(call)
         ):
             compiled[target_key(call.parent.children[0])] = call
     for call in source.scopes.calls:
         name = callee_text(call)
-        if name in compiled and "stream" not in call.text.lower() and _in_graph(call):
+        if name in compiled and not _may_get_stream(call) and _in_graph(call):
             yield Report(call, CAPTURE.format(name=name))
+
+
+def _may_get_stream(call: Node) -> bool:
+    """Whether a call gets a stream, or is given a list or a dict that may hold one: **options."""
+    return re.search(r"stream|[(,]\s*\*", call.text, re.IGNORECASE) is not None
 
 
 def _in_graph(node: Node) -> bool:
