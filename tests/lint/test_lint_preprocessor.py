@@ -69,6 +69,13 @@ void run(float *x, int n) {{
   printf("%f s\\n", std::chrono::duration<double>(t1 - t0).count());
 }}
 """
+TEMPLATE = """\
+{%% if profiled %%}
+{# auto begun = std::chrono::steady_clock::now();
+   it is told elsewhere #}
+%s
+{%% endif %%}
+"""
 
 
 @pytest.mark.parametrize("name", LIVING)
@@ -107,3 +114,16 @@ def test_findings_show_the_line_as_it_stands(lint: Lint, project: Project) -> No
     project({"a.cu": PROGRAM.format(wait=dead)})
     found = lint("--select", "host-clock-without-sync", "a.cu")
     assert "auto t1 = std::chrono::steady_clock::now();" in found.out
+
+
+def test_remarks_of_a_template_are_no_code() -> None:
+    text = TEMPLATE % "scale<<<1, 1>>>(x); {# once #} more();"
+    living = without_dead_branches(text)
+    assert "steady_clock" not in living and "once" not in living
+    assert "scale<<<1, 1>>>(x);" in living and "more();" in living
+    assert [len(line) for line in living.split("\n")] == [len(line) for line in text.split("\n")]
+
+
+def test_what_a_macro_makes_a_text_of_is_no_remark() -> None:
+    text = "#define NAMED(a, b) {#a, a}, {#b, b}\n"
+    assert without_dead_branches(text) == text

@@ -3,7 +3,7 @@
 That is what it always leaves out (`#if 0`, the `#else` of `#if 1`), and what only a build for
 finding faults has: `#ifdef DEBUG`, `#if VERBOSE > 1`, `#ifndef NDEBUG`, unless the file defines the
 name itself as something else than 0. Copies, prints and waits there are no part of the figures of
-other builds.
+other builds. Of a template of Jinja the remarks go as well: `{# ... #}`.
 
 Every character that goes becomes a space and every line end stays, so that lines, columns and
 offsets are those of the file. The directives themselves stay. Conditions that a compiler may be
@@ -28,10 +28,14 @@ _DEBUG = re.compile(
 _FALSE = re.compile(r"\(*\s*(?:0|false)\s*\)*\s*(?:$|&&)")
 _TRUE = re.compile(r"\(*\s*(?:1|true)\s*\)*\s*(?:$|\|\|)")
 _COMMENT = re.compile(r"//.*|/\*.*?(?:\*/|$)")
+# What Jinja leaves out of the code that it makes of a template, which has {% ... %} as well.
+_REMARK_OF_TEMPLATE = re.compile(r"\{#.*?#\}", re.DOTALL)
 
 
 def without_dead_branches(text: str) -> str:
     """`text` with the branches blanked that no compiler reads."""
+    if "{#" in text and "{%" in text:
+        text = _REMARK_OF_TEMPLATE.sub(lambda m: re.sub(r"[^\r\n]", " ", m[0]), text)
     if not _QUICK.search(text):
         return text
     pieces, position = [], 0
