@@ -14,12 +14,14 @@ from perf_timing.lint import vocabulary as words
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.flow import Step
-from perf_timing.lint.regions import Region
+from perf_timing.lint.regions import Region, remembered
 from perf_timing.lint.scopes import (
     Scope,
     call_args,
     callee_text,
     last_segment,
+    leaf_names,
+    loops_around,
     positional,
     squeeze,
 )
@@ -55,6 +57,32 @@ def copies_both_ways(region: Region) -> bool:
     return any("HostToDevice" in text for text in copies) and any(
         "DeviceToHost" in text for text in copies
     )
+
+
+@remembered
+def makes_round_trip(source: SourceFile, region: Region) -> bool:
+    """Whether Python takes the same data to the device in each iteration, and a result back.
+
+    Nothing but the trip itself needs that, so it is measured end to end. A loop over batches takes
+    others there each time.
+    """
+    back = [s for s in region.steps if s.roles >= {r.READ, r.COPY} and r.UPLOAD not in s.roles]
+    return any(
+        r.UPLOAD in step.roles
+        and not step.helpers
+        and (loops := region.inner_loops(step.site)[:1] or region.sample_loops[:1])
+        and any(loops[0] in loops_around(s.site) and s.position > step.position for s in back)
+        and {n.partition(".")[0] for n in leaf_names(step.site)}.isdisjoint(_bound_in(loops[0]))
+        for step in region.steps
+        if source.language == "python"
+    )
+
+
+def _bound_in(loop: Node) -> Iterator[str]:
+    """The names that get their values in a loop."""
+    targets = [node.children[0] for node in loop.walk() if node.kind in ("assign", "for")]
+    for target in (*targets, *loop.children[:1]):
+        yield from leaf_names(target)
 
 
 def telling_identities(steps: list[Step]) -> set[str]:

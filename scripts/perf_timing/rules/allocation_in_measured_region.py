@@ -19,8 +19,9 @@ an accumulator of atomics, are part of what a timed function computes. Model cod
 and training steps only where the first of them are left out, or, of random data that is made in
 each of them, where a warm-up precedes those of a benchmark. Nor is a copy of what the iteration
 before has brought, nor one that is part of a figure from end to end by its name. Nor is a figure
-beside which another one leaves the allocation out: it is the total. In C++ one report stands for
-three and more allocations of a block.
+beside which another one leaves the allocation out: it is the total. Nor is what loops over a round
+trip, with the same data to the device and a result back in each iteration. In C++ one report stands
+for three and more allocations of a block.
 
 ## Example
 ```python
@@ -81,6 +82,7 @@ from perf_timing.lint import (
     programs,
     purpose,
     warmups,
+    workload,
 )
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
@@ -219,6 +221,8 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if programs.is_total(source, region):
         return False  # the run time of a program holds its allocations
+    if workload.makes_round_trip(source, region):
+        return False  # as does that of a trip to the device and back
     meant_elsewhere = r"estimat|probe|calib|alloc|malloc|memory|clone|init|creat"
     if source.language == "python":
         meant_elsewhere += r"|copy|transfer"  # there the copy makes the buffer

@@ -20,8 +20,9 @@ overlap with execution; the loop is slower than it would be without the read.
 
 ## Known problems
 A loop whose purpose is the read, and which goes on whatever was read, is reported as well. Reads on
-every n-th iteration only are not, nor are reads of what becomes the next iteration's input; those
-of the first rank alone, and beside each step of an optimizer that takes one every few batches, are.
+every n-th iteration only are not, nor are reads of what becomes the next iteration's input, nor the
+copy that ends a round trip, to which the same data goes in each iteration; those of the first rank
+alone, and beside each step of an optimizer that takes one every few batches, are.
 
 ## Example
 ```python
@@ -61,7 +62,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from perf_timing.lint import captions, conditions, convergence, programs
+from perf_timing.lint import captions, conditions, convergence, programs, workload
 from perf_timing.lint import roles as r
 from perf_timing.lint import training as training_loops
 from perf_timing.lint.engine import Report, SourceFile
@@ -304,6 +305,8 @@ def _blocks(source: SourceFile, region: Region, step: Step) -> bool:
     ):
         return False
     if _gives_up(step.site, loops[-1]):
+        return False
+    if r.COPY in step.roles and workload.makes_round_trip(source, region):
         return False
     works = [s for s in region.steps if s.works or r.BLOCKING in s.roles]
     if source.language == "python" and convergence.feeds_next(step.site, loops[0], works):

@@ -20,9 +20,10 @@ execution. A kernel of 4 us is measured as 50 us, and the figure says little abo
 Latencies of isolated calls, collected and reported as a distribution, need a wait beside each
 reading; they are not reported, nor are those of training steps where a name says that the code is a
 benchmark, nor of a function that is handed in, where no name tells that it is an operator. A wait
-once per round around an inner loop is not reported either. Nor is one in a solver or a search whose
-host must know the result to decide if there is another iteration, or in C++ hands it to other ranks
-by MPI: it belongs to what is measured.
+once per round around an inner loop is not reported either, nor are those of loops over sizes or
+implementations, each of which is executed once. Nor is one in a solver or a search whose host must
+know the result to decide if there is another iteration, or in C++ hands it to other ranks by MPI:
+it belongs to what is measured.
 
 ## Example
 ```python
@@ -83,6 +84,7 @@ from perf_timing.lint import (
     reductions,
     repetitions,
     series,
+    sweeps,
     warm_words,
     workload,
 )
@@ -502,6 +504,8 @@ def _per_sample(source: SourceFile, region: Region) -> Iterator[Step]:
     """A micro-benchmark that waits for the device around each execution of one operator."""
     if not region.sample_loops or region.timer is not None or training_loops.is_training(region):
         return
+    if sweeps.all_sweep(region.sample_loops):
+        return  # one execution of each way or size is no sample of many
     loop = region.sample_loops[0]
     beside = (g.start.start for g in source.regions.all if _is_beside(g, region, loop))
     until = min((start for start in beside if start > region.end.end), default=loop.end)

@@ -22,13 +22,24 @@ class Loaders:
 
     def gave(self, function: Node, scope: Scope) -> bool:
         """Whether a method is one of a batch as its loader gave it: of batch in batch.numpy()."""
-        base = squeeze(function.text).partition(".")[0] if function.kind == "name" else ""
-        if not base or self._scopes.assignments(base, scope):
+        first = function
+        while first.kind == "attribute" and first.children:  # labels.detach().cpu()
+            first = first.children[0]
+            first = first.children[0] if first.kind == "call" else first
+        base = squeeze(first.text).partition(".")[0] if first.kind == "name" else ""
+        values = [value for _, value in self._scopes.assignments(base, scope)] if base else []
+        # Not labels = labels.cpu() itself, nor what it is given later in the loop.
+        if not base or any(value.end <= function.start for value in values):
             return False
         listed = self._devices.iterated(base, scope, function)
-        return listed is not None and bool(
-            re.search(r"loader", listed.text) and not re.search(r"dali|prefetch", listed.text, re.I)
-        )
+        return listed is not None and self._is_loader(listed, scope)
+
+    def _is_loader(self, listed: Node, scope: Scope) -> bool:
+        """Whether a loop is over a loader, by its name or by that of what makes it."""
+        names = [n for n in listed.walk() if n.kind == "name"]
+        made = [v for n in names for _, v in self._scopes.assignments(squeeze(n.text), scope)]
+        text = " ".join([listed.text, *(callee_text(v) for v in made if v.kind == "call")])
+        return "loader" in text.lower() and not re.search(r"dali|prefetch", text, re.I)
 
     def holds(self, value: Node, scope: Scope) -> bool:
         """Whether a value is part of a batch that an iterator over a DataLoader gave: next(it)."""
