@@ -22,7 +22,8 @@ from perf_timing.lint.scopes import (
 )
 
 DEVICE, HOST, UNKNOWN = "device", "host", "unknown"
-_ON_DEVICE = re.compile(r"cuda|gpu|xpu|mps|hpu|npu|hip|\bmusa\b", re.IGNORECASE)
+# Not in words such as input, dumps and chip.
+_ON_DEVICE = re.compile(r"cuda|gpu|xpu|(?<![a-z])(mps|hpu|npu|hip|musa\b)", re.IGNORECASE)
 _ARRAY_MODULES = re.compile(r"^(cupy|cupyx|jax|jnp|mlx|cp|mx)(\.|$)")
 _DEPTH = 7
 # What manages the memory, the plans and the devices of arrays, and holds none itself.
@@ -65,6 +66,10 @@ _REMARKS = re.compile(
 )
 # torch.cuda.FloatTensor(3, 4)
 _TYPED = re.compile(r"torch\.(cuda|xpu|npu|musa)\.[A-Z]\w*Tensor$")
+# What brings a tensor to the host, and leaves it one.
+_FETCHED = re.compile(
+    r"\.(cpu\(\)|to\([\"']cpu[\"']\))(\.(contiguous|clone|detach|pin_memory|t)\(\))*$"
+)
 # Calls that make a record of settings.
 _SETTINGS = re.compile(r"(?i:config|options|settings|arguments)$|(?<![a-z])[Aa]rgs$|[Pp]arams$")
 # Classes whose objects, by their names, stand for what another process does.
@@ -293,7 +298,7 @@ class Devices:
         if not found:
             loop_value = self.iterated(key, scope, node)
             if loop_value is not None:
-                return self.of(loop_value, scope, depth)
+                return self.of(_numbered(loop_value, key), scope, depth)
         if not found and key in scope.parameters:
             passed = self.scopes.argument_values(scope, key)
             found = [self.of(v, self.scopes.scope_of(v), depth) for v in passed[:4]]
@@ -472,13 +477,36 @@ class Devices:
         if device is None and given:
             device = given[0]
         function = node.children[0]
-        if device is None or is_dtype(device.text):
+        if device is None or self.is_type(device, scope):
             return (
                 self.of(function, scope, depth)
                 if function.kind == "attribute"
                 else self._receiver(function, scope, depth)
             )
         return self.device_argument(device, scope, depth)
+
+    def was_fetched(self, value: Node, scope: Scope, depth: int = 0) -> bool:
+        """Whether a value is a tensor that was brought to the host, or made of such a one there."""
+        if depth > _DEPTH or self.of(value, scope) == DEVICE:
+            return False
+        if value.kind == "call":
+            if _FETCHED.search(squeeze(value.text)):
+                return True
+            if self.scopes.resolve(callee_text(value)).startswith("torch."):
+                return any(self.was_fetched(v, scope, depth + 1) for v in positional(value))
+        name = re.match(r"\w+", value.text)
+        made = self.scopes.assignments(name[0], scope) if name else []
+        return bool(made) and all(self.was_fetched(v, scope, depth + 1) for _, v in made)
+
+    def is_type(self, given: Node, scope: Scope) -> bool:
+        """Whether what `.to()` is given is a type: by its name, or by what its name is given."""
+        if is_dtype(given.text):
+            return True
+        values = self.scopes.assignments(squeeze(given.text), scope) if given.kind == "name" else []
+        return bool(values) and all(
+            value.kind == "name" and self.scopes.resolve(value.text).startswith("torch.")
+            for _, value in values
+        )
 
     def device_argument(self, device: Node, scope: Scope, depth: int = 0) -> str:
         """Where the device that an argument names is."""
@@ -527,6 +555,15 @@ class Devices:
                     if found_one != UNKNOWN:
                         return found_one
         return UNKNOWN
+
+
+def _numbered(listed: Node, key: str) -> Node:
+    """What a loop goes through that `enumerate` numbers; that itself for the number."""
+    if listed.kind != "call" or callee_text(listed) != "enumerate" or listed.parent is None:
+        return listed
+    target = listed.parent.children[0]
+    numbers = target.kind == "tuple" and squeeze(target.children[0].text) == key
+    return listed if numbers else (positional(listed) or [listed])[0]
 
 
 def is_dtype(text: str) -> bool:

@@ -25,7 +25,7 @@ from perf_timing.lint import roles as r
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.devices import Devices
 from perf_timing.lint.facts import Node, Tree
-from perf_timing.lint.flow import Flow, Step, exclusive, pending
+from perf_timing.lint.flow import Flow, Step, exclusive, leaves_before, pending
 from perf_timing.lint.model import Fix, Unit
 from perf_timing.lint.quantities import Quantity
 from perf_timing.lint.quantity_flow import QuantityFlow
@@ -137,7 +137,10 @@ class SourceFile:
         left_out = set(map(id, but))
         steps = [s for s in (*region.steps, *self.regions.tail(region)) if id(s) not in left_out]
         return pending(
-            s for s in steps if not exclusive(s.site, region.end) and not self.flow.captured(s)
+            s
+            for s in steps
+            if not (exclusive(s.site, region.end) or leaves_before(s.site, region.end))
+            and not self.flow.captured(s)
         )
 
     def ends_elsewhere(self, step: Step) -> bool:

@@ -335,6 +335,8 @@ class Flow:
             return []  # print_fn("starting"), log(...): what is passed in writes
         if not found and any(self._host_callable(value) for value in values):
             return []  # np.matmul and others that are not known: what it measures is on the host
+        if not found and any(self.roles.devices.was_fetched(v, scope) for v in positional(node)):
+            return []  # a module that takes tensors of the host is there as well
         return [Step(node, node, found or frozenset({r.OPAQUE}), node.end)]
 
     def _host_callable(self, value: Node | Scope) -> bool:
@@ -366,11 +368,17 @@ class Flow:
         return True
 
     def _on_host(self, function: Scope) -> bool:
-        """Whether a function calls something, and only what is known to run on the host."""
+        """Whether a function calls something, and only what is known to run on the host.
+
+        That is also itself, what makes the error that it raises, and what tells of the device.
+        """
         calls = [n for n in function.nodes if n.kind == "call"]
         return bool(calls) and all(
             name.partition(".")[0] in words.HOST_MODULES
             or name in words.HOST_CALLS
+            or (name == function.short_name and not function.class_name)
+            or _TELLS.search(name) is not None
+            or (call.parent is not None and call.parent.kind == "raise")
             or (name.endswith(".decode") and any(a.kind == "string" for a in positional(call)))
             for call in calls
             for name in (self.scopes.resolve(callee_text(call)),)
@@ -537,6 +545,13 @@ _NO_WORK = re.compile(
 )
 
 
+# What only says how the device is, or what is wrong with it.
+_TELLS = re.compile(
+    r"(^|\.)torch\.cuda\.(is_\w+|current_device|device_count|get_device_\w+|mem_get_info|"
+    r"(max_)?memory_(allocated|reserved)|utilization)$|[eE]rror_?(String|Name|string|name)$"
+)
+
+
 def _says_wait(function: Scope) -> bool:
     """Whether a helper that gets at the library in a roundabout way says that it synchronizes."""
     return bool(
@@ -568,7 +583,7 @@ _ARRAYS_CHOSEN = re.compile(
 
 
 # What a branch for a device speaks of, and one for the host: torch.cpu.amp.autocast(...).
-_ON_DEVICE = re.compile(r"cuda|xpu|mps|hpu|npu")
+_ON_DEVICE = re.compile(r"cuda|xpu|(?<![a-z])(mps|hpu|npu)")
 _ON_HOST = re.compile(r"torch\.cpu\.|autocast\(\s*(device_type\s*=\s*)?[\"']cpu")
 
 
@@ -670,6 +685,24 @@ def exclusive(one: Node, two: Node) -> bool:
             return parent.kind != "switch" or _breaks(min(other, child, key=lambda n: n.start))
         child = parent
     return False
+
+
+def leaves_before(one: Node, two: Node) -> bool:
+    """Whether what does `one` leaves the function before it could come to `two`.
+
+    It stands in a branch or a handler that ends with `raise` or `return`; `finally` comes still.
+    """
+    if any(p.kind == "finally" and not p.start <= one.start < p.end for p in two.ancestors()):
+        return False
+    return any(
+        parent.kind == "block"
+        and parent.end <= two.start
+        and parent.parent is not None
+        and parent.parent.kind in ("if", "elif", "else", "except")
+        and parent.children[-1:] != []
+        and parent.children[-1].kind in ("raise", "return")
+        for parent in one.ancestors()
+    )
 
 
 def _chooses(parent: Node, child: Node) -> bool:

@@ -22,7 +22,8 @@ a whole, which is right on the mean. Some calls are taken to wait by themselves:
 and its like, functions of cuVS, pylibraft and cuML without `resources` or `handle`, calls of
 torch.distributed.rpc (which bring tensors of the host unless the file maps devices), objects whose
 class is named after another process, and what is given a callback of the file that reads or draws.
-So does an asynchronous copy from the device to memory of malloc, new or a vector. Not reported is
+So do an asynchronous copy from the device to memory of malloc, new or a vector, `torch.where()` of
+a mask alone, and a function of a shared library by ctypes that is given no tensor. Not reported is
 work that only its operands tell: a method of an object of another file that is given tensors
 (`engine.store(x)`), a sampler or generator that is imported, a C++ function that no file on disk
 shows, a functor, and a collective over what was read before.

@@ -16,7 +16,7 @@ from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.kernels import Kernels
 from perf_timing.lint.roles.loaders import Loaders
 from perf_timing.lint.roles.names import ARITHMETIC, BLOCKING, LIKELY, PHASE, READ, WORK
-from perf_timing.lint.scopes import Scope, keyword, positional, squeeze
+from perf_timing.lint.scopes import Scope, callee_text, keyword, positional, squeeze
 
 # All members are on one device, so one that is on the host speaks for all.
 _JOINS = frozenset({"torch.cat", "torch.concat", "torch.stack", "torch.hstack", "torch.vstack"})
@@ -40,6 +40,8 @@ _AS_ARRAY = re.compile(
 _UNTIL_DONE = re.compile(r"^(wait|blocking|sync|synchronize|block_until_ready)=True$")
 
 
+# What loads a shared library, whose functions return when they are done.
+_LOADS_LIBRARY = re.compile(r"(^|\.)(CDLL|PyDLL|cdll\.LoadLibrary|load_library)$")
 # The kernel of a solver, which returns numbers: energy = mean_field.kernel()
 _A_SOLVER = re.compile(r"(?!self\b|cls\b)\w+\.kernel")
 # An operator that makes or opens an object of the host's.
@@ -112,6 +114,8 @@ class Operands:
             return {WORK}
         if DEVICE in operands:
             return self._given_device(call, receiver)
+        if self._works_on_host(call):
+            return set()
         if words.EAGER.fullmatch(call.full):
             return {WORK, LIKELY} if self._evidence else set()
         if call.full.startswith("torch.") and "(" not in call.full:
@@ -119,6 +123,8 @@ class Operands:
             if call.full.startswith("torch.ops.") and _MAKES_OBJECT.match(call.short):
                 return set()
             where = self._devices.join(operands) if operands else UNKNOWN
+            if any(self._devices.was_fetched(arg, scope) for arg in positional(node)):
+                return set()  # its other operands cannot be on a device
             return {WORK, LIKELY} if where == UNKNOWN and self._evidence else set()
         if not self._evidence or receiver == HOST:
             return set()
@@ -133,6 +139,23 @@ class Operands:
         if models.only_asks_model(call.node, call.scope, call.short, self._devices):
             return set()
         return {WORK}
+
+    def _works_on_host(self, call: Call) -> bool:
+        """Whether a call is given what the host works on, and nothing of the device.
+
+        The address of a tensor that is on the host, as an engine for it takes them; or it calls a
+        function of a shared library by ctypes, and gives it no address of a tensor.
+        """
+        given = [value for value in positional(call.node) if value.text.endswith(".data_ptr()")]
+        places = {self._devices.of(value.children[0], call.scope) for value in given}
+        if HOST in places:
+            return DEVICE not in places
+        library = call.callee.rpartition(".")[0]
+        made = self._scopes.assignments(library, call.scope) if library else []
+        return "data_ptr" not in call.node.text and any(
+            value.kind == "call" and _LOADS_LIBRARY.search(self._scopes.resolve(callee_text(value)))
+            for _, value in made
+        )
 
     def _by_name(self, call: Call, operands: list[str]) -> set[str]:
         """What the name says, where nothing is known of the operands."""

@@ -106,6 +106,7 @@ class PythonCalls:
             conversions.summarizes,
             reads.brings_to_host,
             reads.decides,
+            reads.sizes,
             waits.sleeps,
             reads.writes_media,
             conversions.measures,

@@ -10,11 +10,11 @@ from functools import cached_property
 from perf_timing.lint import vocabulary as words
 from perf_timing.lint.devices import DEVICE, HOST, UNKNOWN
 from perf_timing.lint.facts import Node
-from perf_timing.lint.roles.calls import Call
+from perf_timing.lint.roles.calls import Call, keywords
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.loaders import Loaders
 from perf_timing.lint.roles.names import COPY, JOIN, READ
-from perf_timing.lint.scopes import Scope, Scopes, callee_text, positional, squeeze
+from perf_timing.lint.scopes import Scope, Scopes, callee_text, keyword, positional, squeeze
 
 # What turns a tensor into a number of the host, and so reads it.
 _CASTS = frozenset({"float", "int", "bool", "math.isnan", "math.isinf", "math.isfinite"})
@@ -92,6 +92,21 @@ def counts_rows(call: Call, scopes: Scopes) -> set[str] | None:
 
 def _has_frames(scopes: Scopes) -> bool:
     return any(full.partition(".")[0] == "cudf" for full in scopes.imports.values())
+
+
+def sizes(call: Call) -> set[str] | None:
+    """What is as long as the device finds it to be, and a draw whose chances are checked.
+
+    torch.where(mask) is nonzero(); multinomial() asks whether the chances are numbers, unless it
+    draws with replacement.
+    """
+    alone = len(positional(call.node)) == 1 and not keywords(call.node)
+    if call.full == "torch.argwhere" or (call.full == "torch.where" and alone):
+        return {READ}
+    if call.full != "torch.multinomial":
+        return None
+    again = keyword(call.node, "replacement") or next(iter(positional(call.node)[2:]), None)
+    return {READ, JOIN} if again is None or again.text == "False" else None
 
 
 def writes_media(call: Call) -> set[str] | None:

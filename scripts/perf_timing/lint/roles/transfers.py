@@ -2,7 +2,7 @@
 
 import re
 
-from perf_timing.lint.devices import DEVICE, HOST, UNKNOWN, is_dtype
+from perf_timing.lint.devices import DEVICE, HOST, UNKNOWN
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call
 from perf_timing.lint.roles.file_context import FileContext
@@ -43,7 +43,7 @@ class Transfers:
             return None
         node = call.node
         given = [*positional(node), *([d] if (d := keyword(node, "device")) else [])]
-        if not given or all(is_dtype(arg.text) for arg in given):
+        if not given or all(self._devices.is_type(arg, call.scope) for arg in given):
             there = self._devices.of(node.children[0], call.scope) == DEVICE
             return {WORK} if there else set()
         if any(re.search(r"[\"']cpu[\"']", arg.text) for arg in given):
