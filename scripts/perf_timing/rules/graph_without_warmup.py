@@ -104,7 +104,7 @@ def check(source: SourceFile) -> Iterator[Report]:
     """Yield a report for each cold capture and each cold replay."""
     timed = bool(source.regions.all or source.regions.harnessed or source.regions.pairs)
     captures = list(_captures(source)) if timed else []
-    capturing = {id(scope) for _, scope, _, _ in captures}
+    spans = [(scope, low, high) for _, scope, low, high in captures]
     for statement, scope, low, high in captures:
         if _only_tested(source, scope):
             continue
@@ -116,7 +116,7 @@ def check(source: SourceFile) -> Iterator[Report]:
         if (
             steps
             and not warmups.ran_before(source, scope, statement.start, steps)
-            and not _ran_on_object(source, scope, steps, capturing)
+            and not _ran_on_object(source, scope, steps, spans)
         ):
             yield Report(statement, MESSAGE.format(work=steps[0].site.line))
     yield from _replays(source, captures)
@@ -171,17 +171,23 @@ def _reached(source: SourceFile, scope: Scope) -> list[Scope]:
 
 
 def _ran_on_object(
-    source: SourceFile, scope: Scope, steps: list[Step], capturing: set[int]
+    source: SourceFile, scope: Scope, steps: list[Step], captured: list[tuple[Scope, int, int]]
 ) -> bool:
     """Whether another method, called before on the object that captures, runs the work.
 
-    runner.benchmark(x); ... runner.capture(x); both with `gemm.run(stream)` in them.
+    runner.benchmark(x); ... runner.capture(x); both with `gemm.run(stream)` in them. What that
+    method captures does not run.
     """
     mine = workload.telling_identities(steps)
     running = {
         method.short_name
         for method in source.scopes.classes.get(scope.class_name, ())
-        if id(method) not in capturing and _runs(source, method, mine)
+        if method is not scope
+        and any(
+            s.works and workload.identities(s) & mine
+            for s in source.flow.steps(method)
+            if not any(m is method and low < s.position <= high for m, low, high in captured)
+        )
     }
     if not scope.class_name or not running:
         return False
@@ -192,10 +198,6 @@ def _ran_on_object(
         for name in running
         for earlier in source.scopes.calls_by_name.get(name, [])
     )
-
-
-def _runs(source: SourceFile, function: Scope, mine: set[str]) -> bool:
-    return any(s.works and workload.identities(s) & mine for s in source.flow.steps(function))
 
 
 def _on_same(earlier: Node, site: Node) -> bool:

@@ -26,6 +26,8 @@ class TrainingCalls:
 
     def goes_back(self, call: Call) -> set[str] | None:
         """loss.backward(), unless the loss is known to be on the host."""
+        if call.full == "torch.autograd.grad" and not positional(call.node):
+            return {WORK} if self._evidence else set()  # grad(outputs=tuple(...), inputs=...)
         if call.short != "backward":
             return None
         host = self._file.receiver(call.node, call.scope) == HOST
