@@ -23,7 +23,7 @@ def warms_others(source: SourceFile, region: Region) -> bool:
     Asked of a region whose work is not found before it.
     """
     steps = [s for s in workload.works(region) if not _only_moves(s)]
-    start, around = region.start.start, region.scope.node.start
+    start, around = region.begins, region.scope.node.start
     marks = [low for low, _ in warm_words.spots(source, None) if around <= low < start]
     if source.language != "cuda" or not steps or not marks or _is_asked_later(source, region):
         return False

@@ -10,7 +10,7 @@ from perf_timing.lint.scopes import call_args, callee_text, positional, squeeze
 
 _LAZY = re.compile(
     r"(^|[._])(torch\.compile|cuda\.jit|numba\.jit|njit|numba\.cuda\.jit|jax\.jit"
-    r"|RawKernel|ElementwiseKernel)$"
+    r"|(Raw|Elementwise|Reduction)Kernel)$"
 )
 # What the method compile() of a torch module may be given; that of Keras is given an optimizer.
 _IN_PLACE = frozenset(["backend", "mode", "fullgraph", "dynamic", "options", "disable"])

@@ -93,6 +93,11 @@ class Region:
             self.carried or self.hooked or self.cumulative or self.wraps_measurement
         )
 
+    @property
+    def begins(self) -> int:
+        """Where the measured code begins in `scope`: a timer takes its reading somewhere else."""
+        return self.spans[0][0] if self.timer is not None else self.start.start
+
     def inner_loops(self, node: Node) -> list[Node]:
         """The loops around `node` that lie inside the region: they run once per window.
 

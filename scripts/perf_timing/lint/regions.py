@@ -104,6 +104,10 @@ class Regions:
             region.steps = self._steps(region)
         return found
 
+    def is_used_apart(self, region: Region) -> bool:
+        """Whether a region is that of a timer of which each use is a region by itself."""
+        return region.timer is not None and any(other.watch for other in self.all)
+
     def tail(self, region: Region) -> list[Step]:
         """What a timer does between the end of the measured code and its closing reading."""
         return self._timers.tail(region)

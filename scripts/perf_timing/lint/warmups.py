@@ -50,7 +50,7 @@ def backward_is_new(source: SourceFile, region: Region) -> bool:
     """
     ends = [s.node for s in region.steps if workload.is_backward(s.node)]
     through = set().union(*(workload.differentiated(node) for node in ends)) if ends else set()
-    start = region.start.start
+    start = region.begins
     outer = [s for s in region.scope.enclosing() if s.node.kind == "function"][:1]
     if not through or not outer:
         return False
@@ -74,7 +74,7 @@ def warmed(source: SourceFile, region: Region) -> bool:
     steps = workload.works(region)
     mine = workload.telling_identities(steps)
     scope = region.scope
-    start = region.start.start
+    start = region.begins
     kernels = () if workload.only_copies(region) else mine  # a copy is warm when anything ran
     if starts_late(region):
         return True
@@ -103,7 +103,7 @@ def _mostly_new(source: SourceFile, region: Region) -> bool:
     ran = [
         step
         for step in launches.values()
-        if _ran_before(source, region.scope, region.start.start, workload.identities(step))
+        if _ran_before(source, region.scope, region.begins, workload.identities(step))
     ]
     return _SEVERAL * len(ran) <= len(launches)
 
@@ -159,7 +159,7 @@ def ran_before(source: SourceFile, scope: Scope, position: int, steps: list[Step
 def warmed_inside(source: SourceFile, region: Region, steps: list[Step]) -> bool:
     """Whether the function that measures runs the work of `steps` before it starts to."""
     mine = workload.telling_identities(steps)
-    start = region.start.start
+    start = region.begins
     return _named_warm(source, region.scope, start) or _ran_before(
         source, region.scope, start, mine
     )
@@ -170,7 +170,7 @@ def warms_up(source: SourceFile, region: Region) -> bool:
 
     Who does so is there to measure, whatever the file is called.
     """
-    start, mine = region.start.start, workload.telling_identities(workload.works(region))
+    start, mine = region.begins, workload.telling_identities(workload.works(region))
     return (
         source.language == "python"
         and region.scope.node.kind == "function"
@@ -255,7 +255,7 @@ def sparing(source: SourceFile, region: Region) -> list[Node]:
     for node in region.scope.nodes:
         if node.kind == "if" and len(node.children) == 2 and id(node) not in around:
             asked = _ALL_BUT.fullmatch(squeeze(node.children[0].text))
-            if asked and asked[1] in common and node.end <= region.start.start:
+            if asked and asked[1] in common and node.end <= region.begins:
                 found.append(node)
     return found
 

@@ -197,12 +197,7 @@ def _report(source: SourceFile, region: Region, step: Step, others: list[Step]) 
 
 
 def _applies(source: SourceFile, region: Region) -> bool:
-    if (
-        region.kind not in ("clock", "event", "harness")
-        or region.carried
-        or region.timer
-        or region.cumulative
-    ):
+    if region.kind not in ("clock", "event", "harness") or region.carried or region.cumulative:
         return False
     if region.kind == "harness" and "kineto" in callee_text(region.start):
         return False  # a profiler tells the times of single kernels

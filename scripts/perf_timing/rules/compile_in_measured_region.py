@@ -98,7 +98,6 @@ def check(source: SourceFile) -> Iterator[Report]:
         if (
             region.carried
             or region.hooked
-            or region.timer
             or region.cumulative
             or _meant(source, region)
             or programs.is_program(source, region)
@@ -179,7 +178,7 @@ def _first_call(source: SourceFile, region: Region) -> tuple[Node, str] | None:
         name = used(step, lazy)
         if name is None or step.site.kind != "call":
             continue
-        if warmups.ran_before(source, region.scope, region.start.start, [step]) and not _fresh(
+        if warmups.ran_before(source, region.scope, region.begins, [step]) and not _fresh(
             source, region, name
         ):
             return None
@@ -187,15 +186,16 @@ def _first_call(source: SourceFile, region: Region) -> tuple[Node, str] | None:
             return None
         if dropped_samples.drops_samples(source, region):
             return None
-        if name not in step.site.text or _is_parameter(name, region.scope):
+        called = step.site.text + (step.node.text if any(h.name for h in step.helpers) else "")
+        if name not in called or any(name in s.parameters for s in _around(region, step)):
             break  # it came in through a parameter: the caller's line says which function it is
         return step.site, name
     return _passed_in(source, region, lazy)
 
 
-def _is_parameter(name: str, scope: Scope) -> bool:
-    """Whether `name` is what a function is given: that of a compiled function elsewhere or not."""
-    return any(name in around.parameters for around in scope.enclosing())
+def _around(region: Region, step: Step) -> list[Scope]:
+    """The functions whose parameters a step may call: those that measure and those it is in."""
+    return [*region.scope.enclosing(), *step.helpers]
 
 
 def _passed_in(
@@ -241,11 +241,7 @@ def _named_before(source: SourceFile, region: Region, name: str) -> bool:
     made = lazy_names(source)[name]
     for scope in region.scope.enclosing():
         for node in scope.nodes:
-            if (
-                node.kind == "name"
-                and node.text == name
-                and made.end < node.start < region.start.start
-            ):
+            if node.kind == "name" and node.text == name and made.end < node.start < region.begins:
                 parent = node.parent
                 if parent is not None and parent.kind in ("call", "args", "subscript", "attribute"):
                     return True

@@ -166,10 +166,10 @@ def _only_prefilled(source: SourceFile, region: Region) -> bool:
         other
         for other in source.regions.all
         if other.scope is region.scope
-        and other.end.end <= region.start.start
+        and other.end.end <= region.begins
         and _tells(source, other, _PREFILL)
     ]
-    start = region.start.start
+    start = region.begins
     mine = set().union(*map(workload.identities, workload.works(region)))
     ran = [s for s in source.flow.steps(region.scope) if s.position <= start and s.works]
     ran = [s for s in ran if workload.identities(s) & mine]
@@ -255,7 +255,7 @@ def _loaded(source: SourceFile, region: Region) -> Step | None:
 def _costs(source: SourceFile, region: Region) -> list[str]:
     """What a first execution pays here, as far as the file tells."""
     text = source.tree.text
-    before = source.flow.between(region.scope, -1, region.start.start)
+    before = source.flow.between(region.scope, -1, region.begins)
     used = any(s.works or s.roles & {r.ALLOC, r.WAIT, r.UPLOAD, r.COPY} for s in before)
     costs = []
     # Where tensors come in as parameters, or an event is recorded, the context is there.
@@ -282,7 +282,7 @@ def _copied_before(source: SourceFile, region: Region) -> bool:
     """
     if source.language != "cuda" or not _only_copies(region):
         return False
-    scope, position = region.scope, region.start.start
+    scope, position = region.scope, region.begins
     peers = any(map(_is_of_peers, workload.works(region)))
     for _ in range(_MOST_CALLERS):
         before = source.flow.between(scope, -1, position)
@@ -309,7 +309,7 @@ def _touches_device(region: Region) -> bool:
     """Whether a C++ program has called something before that may well have made the context."""
     return any(
         node.kind == "call"
-        and node.end <= region.start.start
+        and node.end <= region.begins
         and _MAKES.search(callee_text(node))
         and not re.search(r"Event|GetDeviceProp|GetDeviceCount", callee_text(node))
         for node in region.scope.nodes
@@ -339,7 +339,9 @@ def _first(region: Region) -> Step | None:
 
 
 def _applies(source: SourceFile, region: Region) -> bool:
-    if region.kind in ("timeit", "benchmark") or region.timer is not None or region.cumulative:
+    if region.kind in ("timeit", "benchmark") or region.cumulative:
+        return False
+    if source.regions.is_used_apart(region):
         return False
     if not purpose.is_benchmark(source, region) and not _tells_rate(source, region):
         return False

@@ -255,10 +255,10 @@ def _reads_one(source: SourceFile, region: Region) -> bool:
 def _applies(source: SourceFile, region: Region) -> bool:
     if (
         region.kind not in ("clock", "event")
-        or region.timer is not None
         or (region.sample_loops and not _counts_as_one(source, region))
         or region.cumulative
         or _restarted(region)
+        or source.regions.is_used_apart(region)
     ):
         return False
     steps = workload.works(region)
