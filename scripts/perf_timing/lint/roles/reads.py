@@ -14,7 +14,7 @@ from perf_timing.lint.roles.calls import Call, keywords
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.loaders import Loaders
 from perf_timing.lint.roles.names import COPY, JOIN, READ
-from perf_timing.lint.scopes import Scope, Scopes, callee_text, keyword, positional, squeeze
+from perf_timing.lint.scopes import Scope, Scopes, callee_text, positional, squeeze
 
 # What turns a tensor into a number of the host, and so reads it.
 _CASTS = frozenset({"float", "int", "bool", "math.isnan", "math.isinf", "math.isfinite"})
@@ -95,18 +95,14 @@ def _has_frames(scopes: Scopes) -> bool:
 
 
 def sizes(call: Call) -> set[str] | None:
-    """What is as long as the device finds it to be, and a draw whose chances are checked.
+    """What is as long as the device finds it to be: torch.where(mask) is nonzero().
 
-    torch.where(mask) is nonzero(); multinomial() asks whether the chances are numbers, unless it
-    draws with replacement.
+    multinomial() is none of it: set_sync_debug_mode("error") lets it pass (torch 2.11, an H200).
     """
     alone = len(positional(call.node)) == 1 and not keywords(call.node)
     if call.full == "torch.argwhere" or (call.full == "torch.where" and alone):
         return {READ}
-    if call.full != "torch.multinomial":
-        return None
-    again = keyword(call.node, "replacement") or next(iter(positional(call.node)[2:]), None)
-    return {READ, JOIN} if again is None or again.text == "False" else None
+    return None
 
 
 def writes_media(call: Call) -> set[str] | None:
