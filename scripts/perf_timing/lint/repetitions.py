@@ -13,7 +13,15 @@ from perf_timing.lint import passes
 from perf_timing.lint.engine import SourceFile
 from perf_timing.lint.facts import Node
 from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, loop_body, loop_header, squeeze
+from perf_timing.lint.scopes import (
+    argument,
+    callee_text,
+    is_dropped,
+    last_segment,
+    loop_body,
+    loop_header,
+    squeeze,
+)
 
 _ONE = r"1[uUlL]*"
 _CAST = r"(\(\w+\)\s*|static_cast\s*<[^<>]*>\s*|(float|double)\s*)"
@@ -39,6 +47,23 @@ def runs_once(source: SourceFile, loop: Node) -> bool:
         and not changed
         and all(re.fullmatch(_ONE, value) for value in [*values, *defined])
     )
+
+
+def asked_once(source: SourceFile, loop: Node) -> bool:
+    """Whether each call that keeps what a function of Python measures has one iteration of a loop.
+
+    def latency(model, iterations=10): ...; mean = latency(model, 1)
+    """
+    if source.language != "python" or loop.kind != "for" or len(loop.children) < 2:
+        return False
+    counted = re.fullmatch(r"range\((\w+)\)", squeeze(loop.children[1].text))
+    function = source.scopes.scope_of(loop)
+    if not counted or counted[1] not in function.parameters:
+        return False
+    at = function.parameters.index(counted[1])
+    kept = [site for site in source.scopes.call_sites(function) if not is_dropped(site)]
+    given = [argument(site, at, counted[1]) for site in kept]
+    return bool(given) and all(value is not None and value.text == "1" for value in given)
 
 
 def is_one_execution(source: SourceFile, region: Region, loop: Node, work: Node) -> bool:

@@ -80,6 +80,7 @@ from perf_timing.lint import (
     keepers,
     purpose,
     reductions,
+    repetitions,
     series,
     sweeps,
     unseen,
@@ -132,6 +133,8 @@ def check(source: SourceFile) -> Iterator[Report]:
             continue
         if region.carried and not fates.fate(source, region).lists:
             continue  # from step to step, of which no list is kept
+        if any(repetitions.asked_once(source, loop) for loop in region.sample_loops[:1]):
+            continue  # the mean of one sample
         found = [*_here(source, region), *_in_callers(source, region), *_kept_by(source, region)]
         found += _of_timer(source, region)
         for name, node in found:

@@ -7,7 +7,7 @@ from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.names import BLOCKING, PHASE, WORK
-from perf_timing.lint.scopes import Scope, positional
+from perf_timing.lint.scopes import Scope, callee_text, positional
 
 # A trainer of a framework: its runs end with losses and metrics on the host.
 _TRAINER = re.compile(
@@ -42,6 +42,8 @@ class TrainingCalls:
             return None
         if self._is_on_host(call.node, callee, call.scope):
             return set()
+        if self._is_deepspeed(callee.rpartition(".")[0], call.scope):
+            return {BLOCKING} if self._evidence else set()
         named = re.search(r"opt|scaler|engine|adam|sgd", callee, re.IGNORECASE)
         if not named or re.search(r"sched", callee):
             return None
@@ -70,6 +72,17 @@ class TrainingCalls:
         parts = [p for v in back for p in (v.children if v.kind == "tuple" else [v])]
         values = [v for p in parts for _, v in self._scopes.assignments(p.text, made)]
         return any(value.text.startswith("sum(") for value in (*parts, *values))
+
+    def _is_deepspeed(self, engine: str, scope: Scope) -> bool:
+        """Whether deepspeed.initialize() made an engine: its throughput timer waits in each step.
+
+        So it does by default from the third step on (deepspeed/utils/timer.py, ThroughputTimer).
+        """
+        return any(
+            value.kind == "call"
+            and self._scopes.resolve(callee_text(value)) == "deepspeed.initialize"
+            for _, value in self._scopes.assignments(engine, scope)
+        )
 
     def _is_on_host(self, node: Node, callee: str, scope: Scope) -> bool:
         """Whether the optimizer's name, class or parameters say that it runs on the host."""
