@@ -243,7 +243,7 @@ _KEEPS = re.compile(r"\+=|append|push_back")
 def _counters(loops: list[Node]) -> set[str]:
     """What loops count, or go through."""
     heads = (n for loop in loops for n in loop.children[:2] if n.kind in _BINDS)
-    return {n.text for head in heads for n in head.walk() if n.kind == "name"}
+    return set().union(*map(leaf_names, heads))
 
 
 def _kept_later_by_callers(source: SourceFile, scope: Scope) -> bool:

@@ -22,6 +22,7 @@ from perf_timing.lint.scopes import (
     callee_text,
     is_target,
     last_segment,
+    leaf_names,
     loops_around,
     operator,
     positional,
@@ -88,7 +89,7 @@ def _given_anew(source: SourceFile, name: str, value: Node, use: Node) -> bool:
             continue
         block = source.statement(target).parent
         always = block is not None and block.kind in ("block", "module") and use.start < block.end
-        if always and not any(n.kind == "name" and n.text == name for n in other.walk()):
+        if always and name not in leaf_names(other):
             return True
     return False
 
@@ -588,8 +589,7 @@ def _places(returned: Node, region: Region, names: set[str]) -> list[int]:
     found = [
         at
         for at, part in enumerate(parts)
-        if part.start <= region.delta.start < part.end
-        or any(n.kind == "name" and n.text in names for n in part.walk())
+        if part.start <= region.delta.start < part.end or leaf_names(part) & names
     ]
     return found if whole.kind == "tuple" else [-1]
 

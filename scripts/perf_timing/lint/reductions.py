@@ -15,6 +15,7 @@ from perf_timing.lint.scopes import (
     callee_text,
     is_target,
     last_segment,
+    leaf_names,
     loops_around,
 )
 
@@ -101,7 +102,7 @@ _WRITTEN_OUT = re.compile(r"(float|double|round|str|format|to_string)$")
 def _shows_each(loop: Node) -> bool:
     """Whether a loop over a list writes each member by itself: for t in times: print(t)."""
     body = loop.child("block")
-    members = {n.text for n in loop.children[0].walk() if n.kind == "name"}
+    members = leaf_names(loop.children[0])
     return body is not None and any(
         _writes(statement, members) for statement in body.children if statement.kind == "call"
     )
