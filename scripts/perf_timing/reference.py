@@ -143,7 +143,7 @@ def _cell(text: str) -> str:
 
 def pages() -> dict[str, str]:
     """Name of each generated page of references/, and its text."""
-    from perf_timing.lint.reference import reference
+    from perf_timing.lint.output.reference import reference
 
     return {"cli.md": cli_page(), "rules.md": reference()}
 

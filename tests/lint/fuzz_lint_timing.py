@@ -18,12 +18,12 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 from perf_timing.lint import formats
-from perf_timing.lint.discover import Target
+from perf_timing.lint.files.discover import Target
+from perf_timing.lint.files.source import load
 from perf_timing.lint.formats import concise, full, github, sarif
 from perf_timing.lint.formats import json as json_format
 from perf_timing.lint.judge import all_rules
 from perf_timing.lint.runner import FileResult, check_documents
-from perf_timing.lint.source import load
 
 BATCH = 50
 TOKENS = (

@@ -2,8 +2,8 @@
 
 import pytest
 from perf_timing.lint import catalog, check
-from perf_timing.lint.devices import mentions_device, stays_on_host
 from perf_timing.lint.model import Unit
+from perf_timing.lint.work.devices import mentions_device, stays_on_host
 
 ON_DEVICE = {
     "a tensor is put on the GPU": "import torch\nx = torch.ones(3, device='cuda')\n",

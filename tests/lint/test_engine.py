@@ -1,11 +1,12 @@
 """The engine under its rules: tree, names, devices, steps and measured regions of small files."""
 
 import pytest
-from perf_timing.lint import astgrep, facts
+from perf_timing.lint import facts
+from perf_timing.lint.code.flow import device_condition, host_condition, pending
+from perf_timing.lint.code.scopes import callee_text, positional, split_top
 from perf_timing.lint.engine import SourceFile
-from perf_timing.lint.flow import device_condition, host_condition, pending
 from perf_timing.lint.model import Unit
-from perf_timing.lint.scopes import callee_text, positional, split_top
+from perf_timing.lint.parsing import astgrep
 
 
 def source(text: str, language: str = "python") -> SourceFile:

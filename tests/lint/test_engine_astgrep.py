@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from perf_timing._cli import UserError
-from perf_timing.lint import astgrep
-from perf_timing.lint.astgrep import Source, scan, to_ascii
+from perf_timing.lint.parsing import astgrep
+from perf_timing.lint.parsing.astgrep import Source, scan, to_ascii
 
 Read = Callable[[Iterable[bytes]], object]
 CALLS = "id: call\nlanguage: python\nrule: {kind: call}\n"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from lint.lint_command import BAD, CLEAN, FIXABLE, INFO, Lint, Project, Run
-from perf_timing.lint import cache, runner
+from perf_timing.lint import runner
+from perf_timing.lint.files import cache
 
 # The helper of another file decides whether anything is reported.
 CALLER = """\
@@ -199,7 +200,7 @@ def test_what_the_text_alone_makes_uncheckable_is_remembered(
 def test_a_reason_that_may_pass_is_not_remembered(
     cached: Lint, project: Project, checked: Checked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from perf_timing.lint import astgrep
+    from perf_timing.lint.parsing import astgrep
 
     project({"a.py": BAD, "b.py": CLEAN})
     with monkeypatch.context() as patch:

@@ -2,8 +2,8 @@
 
 import pytest
 from perf_timing.lint import catalog, check
-from perf_timing.lint.catch_tests import as_functions
 from perf_timing.lint.model import Unit
+from perf_timing.lint.parsing.catch_tests import as_functions
 
 
 @pytest.mark.parametrize(

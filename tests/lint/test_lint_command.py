@@ -218,7 +218,8 @@ def test_ast_grep_that_is_missing_or_broken_is_told(project: Project, tmp_path: 
     folder = project({"a.py": BAD})
     script = (
         "import sys; sys.path.insert(0, {scripts!r})\n"
-        "from perf_timing.lint import astgrep, main\n"
+        "from perf_timing.lint import main\n"
+        "from perf_timing.lint.parsing import astgrep\n"
         "astgrep.executable.cache_clear() if hasattr(astgrep.executable, 'cache_clear') else None\n"
         "raise SystemExit(main(['a.py']))\n"
     ).format(scripts=str(Path(__file__).resolve().parents[2] / "scripts"))

@@ -2,7 +2,7 @@
 
 import pytest
 from lint.test_engine import source
-from perf_timing.lint import convergence
+from perf_timing.lint.intent import convergence
 
 
 def asked(body: str, head: str = "while (err > tol)") -> tuple[bool, bool]:

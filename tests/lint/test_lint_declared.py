@@ -2,7 +2,7 @@
 
 import pytest
 from lint.lint_command import FIXABLE, Lint, Project
-from perf_timing.lint import declared
+from perf_timing.lint.files import declared
 
 
 @pytest.mark.parametrize(

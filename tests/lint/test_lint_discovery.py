@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from lint.lint_command import BAD, CLEAN, Lint, Project
-from perf_timing.lint.gitignore import IgnoreFile
+from perf_timing.lint.files.gitignore import IgnoreFile
 
 
 def found(lint: Lint, *arguments: str) -> list[str]:

@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 from lint.lint_command import BAD, FIXABLE, SCRIPTS, Lint, Project
-from perf_timing.lint import astgrep
 from perf_timing.lint.catalog import RULES, load_rules
 from perf_timing.lint.config import KEYS
-from perf_timing.lint.discover import KINDS, MARKDOWN_KINDS
+from perf_timing.lint.files.discover import KINDS, MARKDOWN_KINDS
+from perf_timing.lint.parsing import astgrep
 
 PAGE = (SCRIPTS.parent / "references" / "lint-timing.md").read_text(encoding="utf-8")
 

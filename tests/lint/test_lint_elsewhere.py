@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from perf_timing.lint import catalog, check, elsewhere
+from perf_timing.lint import catalog, check
+from perf_timing.lint.code import elsewhere
 from perf_timing.lint.model import Unit
 
 CALLER = """\

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from perf_timing.lint import astgrep, engine, evidence, facts
+from perf_timing.lint import engine, facts
 from perf_timing.lint.catalog import load_rules
+from perf_timing.lint.files import evidence
 from perf_timing.lint.model import Unit
+from perf_timing.lint.parsing import astgrep
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "rules"
 LANGUAGES = {

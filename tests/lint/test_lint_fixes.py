@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 from lint.lint_command import BAD, FIXABLE, Lint, Project, run_process
-from perf_timing.lint import fix
 from perf_timing.lint.model import Finding, Fix, Unit
+from perf_timing.lint.output import fix
 
 FIXED = FIXABLE.replace("cuda_time_total", "device_time_total")
 

@@ -4,11 +4,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lint.fuzz_lint_timing import check, inputs
 from lint.lint_command import run_process
-from perf_timing.lint.elide import elide
-from perf_timing.lint.gitignore import IgnoreFile
+from perf_timing.lint.files.gitignore import IgnoreFile
+from perf_timing.lint.files.source import UnreadableError, decode
 from perf_timing.lint.model import Unit
-from perf_timing.lint.source import UnreadableError, decode
-from perf_timing.lint.suppress import find_directives
+from perf_timing.lint.output.suppress import find_directives
+from perf_timing.lint.parsing.elide import elide
 
 SLOW = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -20,7 +20,7 @@ def hooks() -> dict[str, dict[str, object]]:
 
 
 def test_hooks_take_the_files_that_the_command_checks() -> None:
-    from perf_timing.lint.discover import KINDS, MARKDOWN_KINDS
+    from perf_timing.lint.files.discover import KINDS, MARKDOWN_KINDS
 
     for name, kinds in (("lint-timing", KINDS), ("lint-timing-markdown", MARKDOWN_KINDS)):
         pattern = str(hooks()[name]["files"])

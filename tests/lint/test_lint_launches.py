@@ -1,7 +1,7 @@
 """Launches are written for the grammar: without directives inside, and with closed brackets."""
 
 import pytest
-from perf_timing.lint.launches import readable_launches
+from perf_timing.lint.parsing.launches import readable_launches
 
 LAUNCH = "f<<<1, 1>>>(x,\n#if A\n  (int*)\n#endif\n  y);\nwait();\n"
 

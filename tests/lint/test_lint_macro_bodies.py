@@ -2,8 +2,8 @@
 
 import pytest
 from perf_timing.lint import catalog, check
-from perf_timing.lint.macro_bodies import as_functions
 from perf_timing.lint.model import Unit
+from perf_timing.lint.parsing.macro_bodies import as_functions
 
 MEASURES = """\
 #define RUN(BLOCK, SHARED)                       \\

@@ -2,7 +2,7 @@
 
 import pytest
 from lint.lint_command import Lint, Project
-from perf_timing.lint.macros import as_statements
+from perf_timing.lint.parsing.macros import as_statements
 
 PROGRAM = """\
 #define CHECK(call) { if ((call) != cudaSuccess) exit(1); }

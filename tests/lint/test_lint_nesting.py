@@ -2,7 +2,7 @@
 
 import pytest
 from lint.lint_command import Lint, Project
-from perf_timing.lint.nesting import DEEPEST, too_deep
+from perf_timing.lint.parsing.nesting import DEEPEST, too_deep
 
 DEEP = DEEPEST + 1
 

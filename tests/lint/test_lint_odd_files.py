@@ -125,7 +125,7 @@ def test_cuda_that_nests_500_deep_is_checked(lint: Lint, project: Project) -> No
 def test_too_many_measurements_in_one_function_are_named(
     lint: Lint, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from perf_timing.lint import regions
+    from perf_timing.lint.measured import regions
 
     monkeypatch.setattr(regions, "_MOST_VISITS", 1000)
     step = "start = time.time()\ny = model(x)\nprint(time.time() - start)\n"
@@ -212,7 +212,8 @@ def test_a_path_with_a_newline_stays_on_one_line(lint: Lint, project: Project) -
 def test_a_file_that_vanishes_after_the_walk_is_named(
     lint: Lint, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from perf_timing.lint import cli, discover
+    from perf_timing.lint import cli
+    from perf_timing.lint.files import discover
 
     folder = project({"d/a.py": BAD, "d/b.py": BAD})
     real = discover.discover

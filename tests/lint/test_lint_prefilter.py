@@ -8,10 +8,10 @@ import pytest
 import yaml
 from perf_timing.lint.catalog import load_rules
 from perf_timing.lint.check import check
-from perf_timing.lint.elide import elide
-from perf_timing.lint.evidence import triggers
+from perf_timing.lint.files.evidence import triggers
+from perf_timing.lint.files.prefilter import may_match
 from perf_timing.lint.model import Finding, Unit
-from perf_timing.lint.prefilter import may_match
+from perf_timing.lint.parsing.elide import elide
 
 RULES = load_rules()
 EXAMPLES = Path(__file__).resolve().parents[1] / "rules"

@@ -2,7 +2,7 @@
 
 import pytest
 from lint.lint_command import Lint, Project
-from perf_timing.lint.preprocessor import without_dead_branches
+from perf_timing.lint.parsing.preprocessor import without_dead_branches
 
 LIVING = {
     "a branch that a macro decides": "#if USE_HIP\na\n#else\nb\n#endif\n",

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from perf_timing.lint.quantities import (
+from perf_timing.lint.units.quantities import (
     OPAQUE,
     Conflict,
     Many,

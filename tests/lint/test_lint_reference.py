@@ -4,8 +4,8 @@ from pathlib import Path
 
 from perf_timing.lint.__main__ import __file__ as entry
 from perf_timing.lint.judge import all_rules
-from perf_timing.lint.links import PAGES, rule_page
-from perf_timing.lint.reference import COMMAND, reference, reference_path, write_reference
+from perf_timing.lint.output.links import PAGES, rule_page
+from perf_timing.lint.output.reference import COMMAND, reference, reference_path, write_reference
 
 
 def test_the_page_is_fresh() -> None:

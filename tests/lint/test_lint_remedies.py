@@ -1,8 +1,8 @@
 """Notes: what to do, for the framework of the file."""
 
 import pytest
-from perf_timing.lint import remedies
 from perf_timing.lint.facts import build_tree
+from perf_timing.lint.output import remedies
 
 BOTH = "Allocate before; render-timing simple-event and raw-cuda do so."
 WAIT = (

@@ -1,7 +1,7 @@
 """What names and texts claim about units, and what they leave open."""
 
 import pytest
-from perf_timing.lint.unit_labels import (
+from perf_timing.lint.units.unit_labels import (
     label_after,
     label_before,
     label_of_name,

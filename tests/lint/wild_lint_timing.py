@@ -26,10 +26,10 @@ if __name__ == "__main__":
 
 from perf_timing._cli import ascii_line
 from perf_timing.lint.config import SettingsFinder
-from perf_timing.lint.discover import KINDS, Target, discover, suffix_of
+from perf_timing.lint.files.discover import KINDS, Target, discover, suffix_of
+from perf_timing.lint.files.source import load
 from perf_timing.lint.judge import all_rules
 from perf_timing.lint.runner import FileResult, check_documents
-from perf_timing.lint.source import load
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 HANG_S = 120

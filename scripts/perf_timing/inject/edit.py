@@ -8,7 +8,7 @@ from perf_timing._cli import UserError
 from perf_timing.inject import block
 from perf_timing.inject.plan import BLOCK, MARK, NAME, Insertion, Plan
 from perf_timing.inject.source import Source, parse
-from perf_timing.lint.astgrep import to_ascii
+from perf_timing.lint.parsing.astgrep import to_ascii
 
 _WRAPS = (
     f"{NAME}.steps(",

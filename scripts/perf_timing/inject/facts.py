@@ -8,7 +8,7 @@ from pathlib import Path
 
 from perf_timing._cli import UserError
 from perf_timing.inject.source import Source
-from perf_timing.lint import astgrep
+from perf_timing.lint.parsing import astgrep
 
 
 @dataclass(frozen=True)

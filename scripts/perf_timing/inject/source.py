@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from perf_timing._cli import UserError
-from perf_timing.lint.astgrep import to_ascii
+from perf_timing.lint.parsing.astgrep import to_ascii
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 

@@ -6,7 +6,7 @@ from perf_timing.lint import main
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--write-reference"]:
-        from perf_timing.lint.reference import write_reference
+        from perf_timing.lint.output.reference import write_reference
 
         raise SystemExit(write_reference(sys.argv[2:]))
     raise SystemExit(main())

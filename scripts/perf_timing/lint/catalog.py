@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from perf_timing import _paths
 from perf_timing._cli import UserError
-from perf_timing.lint import evidence
+from perf_timing.lint.files import evidence
 
 if TYPE_CHECKING:
     from perf_timing.lint.engine import Report, SourceFile

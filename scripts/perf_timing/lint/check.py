@@ -6,12 +6,16 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perf_timing.lint import astgrep, declared, engine, evidence, facts, nesting, purpose, remedies
-from perf_timing.lint import vocabulary as words
+from perf_timing.lint import engine, facts
 from perf_timing.lint.catalog import Pattern, Rule
-from perf_timing.lint.consulted import Consulted, consulting
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.files import declared, evidence
+from perf_timing.lint.files.consulted import Consulted, consulting
+from perf_timing.lint.intent import purpose
+from perf_timing.lint.measured.regions import TooManyRegionsError
 from perf_timing.lint.model import Finding, Fix, Span, Unit
-from perf_timing.lint.regions import TooManyRegionsError
+from perf_timing.lint.output import remedies
+from perf_timing.lint.parsing import astgrep, nesting
 
 MAX_CHARACTERS = 8_000_000
 # What the engine takes on: it builds a tree of the code, at 0.15 ms and 4 KB a line.

@@ -11,7 +11,7 @@ from perf_timing import __version__, _cli
 from perf_timing._cli import CLEAN, FAILED, FINDINGS, UserError, complain
 from perf_timing.lint import formats, runner
 from perf_timing.lint.config import SettingsFinder
-from perf_timing.lint.discover import (
+from perf_timing.lint.files.discover import (
     KINDS,
     MARKDOWN_KINDS,
     Found,
@@ -106,7 +106,7 @@ class _Run:
 
 def _run(args: argparse.Namespace) -> int:
     if args.explain is not None or args.list_rules:
-        from perf_timing.lint import explain
+        from perf_timing.lint.output import explain
 
         text = explain.explain(args.explain) if args.explain is not None else explain.list_rules()
         _emit(text.encode("ascii", "backslashreplace"))
@@ -159,7 +159,7 @@ def _checked(args: argparse.Namespace, run: _Run) -> runner.Chooser:
         )
     choose = _chooser(args, run.found.targets)
     if stdin is not None:
-        from perf_timing.lint.source import load
+        from perf_timing.lint.files.source import load
 
         run.stdin = _read_stdin()
         document = load(stdin, run.stdin)
@@ -171,7 +171,7 @@ def _checked(args: argparse.Namespace, run: _Run) -> runner.Chooser:
 
 
 def _memory(args: argparse.Namespace) -> runner.Memory | None:
-    from perf_timing.lint.cache import open_cache
+    from perf_timing.lint.files.cache import open_cache
 
     return open_cache(args.select, args.ignore)
 
@@ -221,8 +221,8 @@ def _chooser(args: argparse.Namespace, targets: Sequence[Target]) -> runner.Choo
 
 def _fix(args: argparse.Namespace, run: _Run, choose: runner.Chooser) -> None:
     """Apply fixes in memory, then write the files (`--fix`) or keep the difference (`--diff`)."""
-    from perf_timing.lint import fix
-    from perf_timing.lint.source import load
+    from perf_timing.lint.files.source import load
+    from perf_timing.lint.output import fix
 
     wanted = {r.shown for r in run.results if any(p.finding.fixes for p in r.reports)}
     targets = [target for target in run.found.targets if target.shown in wanted]
@@ -284,7 +284,7 @@ def _outcome(
 ) -> Outcome:
     known = stale = 0
     if args.baseline is not None:
-        from perf_timing.lint.baseline import leave_out
+        from perf_timing.lint.output.baseline import leave_out
 
         total = len(reports)
         checked = [result.shown for result in run.results if not result.problems]
@@ -312,7 +312,7 @@ def _write_baseline(
     reports: Sequence[Report],
     problems: Sequence[tuple[str, str]],
 ) -> int:
-    from perf_timing.lint.baseline import write_baseline
+    from perf_timing.lint.output.baseline import write_baseline
 
     write_baseline(args.write_baseline, reports)
     _complain_about(problems)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perf_timing._cli import UserError
-from perf_timing.lint.gitignore import IgnoreFile
+from perf_timing.lint.files.gitignore import IgnoreFile
 
 TABLE = "lint-timing"
 LISTS = ("select", "ignore", "exclude", "sync-helpers", "gpu-helpers")

@@ -20,19 +20,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
-from perf_timing.lint import elsewhere, elsewhere_cpp
 from perf_timing.lint import roles as r
-from perf_timing.lint import vocabulary as words
-from perf_timing.lint.devices import Devices
-from perf_timing.lint.facts import Node, Tree
-from perf_timing.lint.flow import Flow, Step, exclusive, leaves_before, pending
-from perf_timing.lint.model import Fix, Unit
-from perf_timing.lint.quantities import Quantity
-from perf_timing.lint.quantity_flow import QuantityFlow
-from perf_timing.lint.quantity_values import Problem
-from perf_timing.lint.regions import Region, Regions, remembered
-from perf_timing.lint.roles import Roles
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code import elsewhere, elsewhere_cpp
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.flow import Flow, Step, exclusive, leaves_before, pending
+from perf_timing.lint.code.scopes import (
     Scope,
     Scopes,
     base_name,
@@ -43,6 +35,14 @@ from perf_timing.lint.scopes import (
     positional,
     target_key,
 )
+from perf_timing.lint.facts import Node, Tree
+from perf_timing.lint.measured.regions import Region, Regions, remembered
+from perf_timing.lint.model import Fix, Unit
+from perf_timing.lint.roles import Roles
+from perf_timing.lint.units.quantities import Quantity
+from perf_timing.lint.units.quantity_flow import QuantityFlow
+from perf_timing.lint.units.quantity_values import Problem
+from perf_timing.lint.work.devices import Devices
 
 
 @dataclass(frozen=True)

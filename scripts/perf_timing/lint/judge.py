@@ -4,15 +4,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from perf_timing.lint import astgrep, suppress
 from perf_timing.lint.catalog import Rule, load_rules
 from perf_timing.lint.check import check
 from perf_timing.lint.config import Settings
-from perf_timing.lint.links import rule_page
+from perf_timing.lint.files.source import Document, ParseFailure, Piece, parse_failure
 from perf_timing.lint.model import Finding, Span
+from perf_timing.lint.output import suppress
+from perf_timing.lint.output.links import rule_page
+from perf_timing.lint.output.tool_rules import tool_rules
+from perf_timing.lint.parsing import astgrep
 from perf_timing.lint.runner import Chooser, FileResult, Related, Report, unchecked
-from perf_timing.lint.source import Document, ParseFailure, Piece, parse_failure
-from perf_timing.lint.tool_rules import tool_rules
 
 _MAX_RUN_CHARACTERS = 300_000  # keeps two processes below 300 MB
 

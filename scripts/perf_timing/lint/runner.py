@@ -9,10 +9,10 @@ from typing import Protocol
 
 from perf_timing._cli import UserError
 from perf_timing.lint import workers
-from perf_timing.lint.consulted import Consulted
-from perf_timing.lint.discover import Target
+from perf_timing.lint.files.consulted import Consulted
+from perf_timing.lint.files.discover import Target
+from perf_timing.lint.files.source import Document, internal_error, load
 from perf_timing.lint.model import Finding, Span
-from perf_timing.lint.source import Document, internal_error, load
 
 _PARALLEL_FROM = 200  # files; below that a second process costs more than it saves
 _BATCH = 256  # files; bounds the memory that their texts take

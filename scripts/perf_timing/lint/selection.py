@@ -7,7 +7,7 @@ from typing import Protocol
 
 from perf_timing._cli import UserError
 from perf_timing.lint.config import Settings
-from perf_timing.lint.discover import Target
+from perf_timing.lint.files.discover import Target
 
 
 class Named(Protocol):

@@ -34,9 +34,9 @@ Any other rule is `<rule_name>.py`: a module whose docstring is the same documen
 constants CODE, LABEL, DEFAULT, SEVERITY, LANGUAGES, MESSAGE and NOTE, and a function
 `check(source: perf_timing.lint.engine.SourceFile) -> Iterable[Report]` over what the engine knows.
 TRIGGER may narrow the files that the rule is asked about (a regular expression, or a function of
-lint/evidence.py; without it, files that may measure something), DEVICE_ONLY = False widens them to
-files that name no device, and BENCHMARK_ONLY = True keeps the rule to Python that is there to
-measure (lint/purpose.py).
+lint/files/evidence.py; without it, files that may measure something), DEVICE_ONLY = False widens
+them to files that name no device, and BENCHMARK_ONLY = True keeps the rule to Python that is there
+to measure (lint/intent/purpose.py).
 
 The blocks of code below "Example" and "Use instead" are tested: the rule reports every block of
 the first kind and no rule that is on by default reports one of the second.

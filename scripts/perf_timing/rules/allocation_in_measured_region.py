@@ -74,23 +74,10 @@ print(start.elapsed_time(end) / 100)
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import (
-    captions,
-    conditions,
-    dropped_samples,
-    fates,
-    programs,
-    purpose,
-    warmups,
-    workload,
-)
 from perf_timing.lint import roles as r
-from perf_timing.lint import training as training_loops
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step, exclusive
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code import conditions
+from perf_timing.lint.code.flow import Step, exclusive
+from perf_timing.lint.code.scopes import (
     Scope,
     base_name,
     callee_text,
@@ -98,6 +85,14 @@ from perf_timing.lint.scopes import (
     positional,
     target_key,
 )
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.figures import fates
+from perf_timing.lint.intent import captions, programs, purpose
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.warmup import dropped_samples, warmups
+from perf_timing.lint.work import workload
 
 CODE = "TIM203"
 LABEL = "ALLOC"

@@ -46,9 +46,9 @@ with torch.inference_mode():
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint.code.scopes import Scope, callee_text, squeeze
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.scopes import Scope, callee_text, squeeze
 
 CODE = "TIM307"
 LABEL = "NOGRAD"

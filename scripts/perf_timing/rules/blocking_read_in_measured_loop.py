@@ -62,14 +62,22 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from perf_timing.lint import captions, conditions, convergence, programs, workload
 from perf_timing.lint import roles as r
-from perf_timing.lint import training as training_loops
+from perf_timing.lint.code import conditions
+from perf_timing.lint.code.flow import Step
+from perf_timing.lint.code.scopes import (
+    call_args,
+    callee_text,
+    last_segment,
+    loops_around,
+    positional,
+)
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import call_args, callee_text, last_segment, loops_around, positional
+from perf_timing.lint.intent import captions, convergence, programs
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.work import workload
 
 CODE = "TIM202"
 LABEL = "SYNC-LOOP"

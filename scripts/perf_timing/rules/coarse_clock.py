@@ -69,14 +69,16 @@ cudaEventElapsedTime(&elapsed_ms, start, stop);
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import evidence, programs, purpose, repairs
 from perf_timing.lint import roles as r
-from perf_timing.lint import training as training_loops
+from perf_timing.lint.code.flow import Step
+from perf_timing.lint.code.scopes import callee_text, loops_around
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, loops_around
+from perf_timing.lint.files import evidence
+from perf_timing.lint.intent import programs, purpose
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.output import repairs
 
 CODE = "TIM103"
 LABEL = "CLOCK"

@@ -58,15 +58,9 @@ print((time.perf_counter() - t0) / 10)
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import captions, dropped_samples, programs, purpose, warmups
 from perf_timing.lint import roles as r
-from perf_timing.lint import training as training_loops
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
-from perf_timing.lint.lazy import lazy_names, used
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code.flow import Step
+from perf_timing.lint.code.scopes import (
     Scope,
     callee_text,
     is_dropped,
@@ -74,6 +68,13 @@ from perf_timing.lint.scopes import (
     positional,
     squeeze,
 )
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.intent import captions, programs, purpose
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.warmup import dropped_samples, warmups
+from perf_timing.lint.work.lazy import lazy_names, used
 
 CODE = "TIM206"
 LABEL = "JIT-IN-TIMED"

@@ -47,10 +47,10 @@ print(start.elapsed_time(end) / 50)
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint.code.flow import Step
+from perf_timing.lint.code.scopes import callee_text, last_segment, positional, squeeze
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
-from perf_timing.lint.scopes import callee_text, last_segment, positional, squeeze
 
 CODE = "TIM305"
 LABEL = "CONST-INPUT"

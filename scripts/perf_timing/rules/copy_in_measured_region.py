@@ -60,13 +60,9 @@ print(min(timeit.repeat(lambda: device_sum(values), number=10, repeat=5)))
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import captions, workload
 from perf_timing.lint import roles as r
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code.flow import Step
+from perf_timing.lint.code.scopes import (
     Scope,
     base_name,
     call_args,
@@ -76,6 +72,11 @@ from perf_timing.lint.scopes import (
     split_top,
     squeeze,
 )
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.intent import captions
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.work import workload
 
 CODE = "TIM204"
 LABEL = "COPY-IN-TIMED"

@@ -56,12 +56,12 @@ print(sorted(times)[15], min(times), max(times))
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import evidence
 from perf_timing.lint import roles as r
+from perf_timing.lint.code.flow import Step
+from perf_timing.lint.code.scopes import Scope, callee_text, last_segment, loops_around
 from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.flow import Step
-from perf_timing.lint.regions import Pair
-from perf_timing.lint.scopes import Scope, callee_text, last_segment, loops_around
+from perf_timing.lint.files import evidence
+from perf_timing.lint.measured.regions import Pair
 
 CODE = "TIM401"
 LABEL = "EVENT-NOSYNC"

@@ -56,11 +56,11 @@ print(sorted(times)[15], min(times), max(times))
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import evidence
+from perf_timing.lint.code.scopes import Scope, call_args, callee_text, last_segment, positional
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.regions import Pair
-from perf_timing.lint.scopes import Scope, call_args, callee_text, last_segment, positional
+from perf_timing.lint.files import evidence
+from perf_timing.lint.measured.regions import Pair
 
 CODE = "TIM404"
 LABEL = "EVENT-NORECORD"

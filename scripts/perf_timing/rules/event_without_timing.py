@@ -59,10 +59,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from perf_timing.lint import evidence, repairs
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code.scopes import (
     Scope,
     bare_operator,
     base_name,
@@ -72,6 +69,10 @@ from perf_timing.lint.scopes import (
     positional,
     target_key,
 )
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.files import evidence
+from perf_timing.lint.output import repairs
 
 CODE = "TIM402"
 LABEL = "EVENT-NOTIMING"

@@ -70,14 +70,18 @@ print(start.elapsed_time(end) / 100)
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import dropped_samples, evidence, fates, programs, purpose, warmups, workload
 from perf_timing.lint import roles as r
-from perf_timing.lint import training as training_loops
+from perf_timing.lint.code.flow import Step
+from perf_timing.lint.code.scopes import Scope, callee_text, last_segment
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import Scope, callee_text, last_segment
+from perf_timing.lint.figures import fates
+from perf_timing.lint.files import evidence
+from perf_timing.lint.intent import programs, purpose
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.warmup import dropped_samples, warmups
+from perf_timing.lint.work import workload
 
 CODE = "TIM302"
 LABEL = "GRAPH-NOWARMUP"

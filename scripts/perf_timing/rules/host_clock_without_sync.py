@@ -79,26 +79,11 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import (
-    blanked,
-    captions,
-    conditions,
-    fates,
-    hearsay,
-    programs,
-    purpose,
-    repairs,
-    warmups,
-    workload,
-)
 from perf_timing.lint import roles as r
-from perf_timing.lint import training as training_loops
-from perf_timing.lint import vocabulary as words
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step, exclusive
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code import conditions
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.flow import Step, exclusive
+from perf_timing.lint.code.scopes import (
     callee_text,
     last_segment,
     loops_around,
@@ -107,6 +92,16 @@ from perf_timing.lint.scopes import (
     squeeze,
     target_key,
 )
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.figures import fates
+from perf_timing.lint.intent import captions, programs, purpose
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.output import repairs
+from perf_timing.lint.parsing import blanked
+from perf_timing.lint.warmup import warmups
+from perf_timing.lint.work import hearsay, workload
 
 CODE = "TIM101"
 LABEL = "NOSYNC"

@@ -67,15 +67,10 @@ print("100 iterations", (time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Iterator, Sequence
 
-from perf_timing.lint import captions, conditions, fates, programs, purpose, reductions, series
 from perf_timing.lint import roles as r
-from perf_timing.lint import training as training_loops
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step, exclusive
-from perf_timing.lint.quotients import counted_loop, quotients
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code import conditions
+from perf_timing.lint.code.flow import Step, exclusive
+from perf_timing.lint.code.scopes import (
     Scope,
     argument,
     callee_text,
@@ -84,6 +79,13 @@ from perf_timing.lint.scopes import (
     loop_body,
     loops_around,
 )
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.figures import fates, reductions, series
+from perf_timing.lint.figures.quotients import counted_loop, quotients
+from perf_timing.lint.intent import captions, programs, purpose
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region
 
 CODE = "TIM205"
 LABEL = "IO-LOOP"

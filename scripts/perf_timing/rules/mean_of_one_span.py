@@ -60,12 +60,7 @@ print("median", times[25], "range", times[0], times[-1])
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import captions, workload
-from perf_timing.lint import training as training_loops
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code.scopes import (
     Scope,
     bare_operator,
     base_name,
@@ -75,6 +70,12 @@ from perf_timing.lint.scopes import (
     positional,
     target_key,
 )
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.intent import captions
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.work import workload
 
 CODE = "TIM308"
 LABEL = "MEANONLY-PAIR"

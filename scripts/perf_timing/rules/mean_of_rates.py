@@ -51,14 +51,8 @@ print(tokens / (time.perf_counter() - start))
 import re
 from collections.abc import Iterator, Sequence
 
-from perf_timing.lint import fates, purpose, reductions, series, sweeps, workload
-from perf_timing.lint import training as training_loops
-from perf_timing.lint import vocabulary as words
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.quotients import Quotient, factors, is_product, quotients
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import (
     Scope,
     callee_text,
     last_segment,
@@ -68,7 +62,15 @@ from perf_timing.lint.scopes import (
     squeeze,
     target_key,
 )
-from perf_timing.lint.totals import is_scale, told_of_total
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.figures import fates, reductions, series
+from perf_timing.lint.figures.quotients import Quotient, factors, is_product, quotients
+from perf_timing.lint.figures.totals import is_scale, told_of_total
+from perf_timing.lint.intent import purpose, sweeps
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.work import workload
 
 CODE = "TIM504"
 LABEL = "RATE-MEAN"

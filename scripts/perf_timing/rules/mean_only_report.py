@@ -74,25 +74,8 @@ print(statistics.median(times), min(times), max(times))
 import re
 from collections.abc import Iterable, Iterator
 
-from perf_timing.lint import (
-    captions,
-    fates,
-    keepers,
-    purpose,
-    reductions,
-    repetitions,
-    series,
-    sweeps,
-    unseen,
-    workload,
-)
-from perf_timing.lint import training as training_loops
-from perf_timing.lint import vocabulary as words
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.quotients import factors, named, quotients, whole_product
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import (
     Scope,
     base_name,
     callee_text,
@@ -106,8 +89,22 @@ from perf_timing.lint.scopes import (
     squeeze,
     target_key,
 )
-from perf_timing.lint.series import NEUTRAL
-from perf_timing.lint.totals import divides, is_last_told, is_mean, repeated_by, told_of_total
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.figures import fates, keepers, reductions, series
+from perf_timing.lint.figures.quotients import factors, named, quotients, whole_product
+from perf_timing.lint.figures.series import NEUTRAL
+from perf_timing.lint.figures.totals import (
+    divides,
+    is_last_told,
+    is_mean,
+    repeated_by,
+    told_of_total,
+)
+from perf_timing.lint.intent import captions, purpose, repetitions, sweeps
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.work import unseen, workload
 
 CODE = "TIM303"
 LABEL = "MEANONLY"

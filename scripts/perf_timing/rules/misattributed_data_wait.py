@@ -50,13 +50,10 @@ print(sorted(waits))
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import conditions
 from perf_timing.lint import roles as r
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step, pending
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code import conditions
+from perf_timing.lint.code.flow import Step, pending
+from perf_timing.lint.code.scopes import (
     callee_text,
     loop_header,
     loops_around,
@@ -64,7 +61,10 @@ from perf_timing.lint.scopes import (
     squeeze,
     target_key,
 )
-from perf_timing.lint.unit_labels import tokens_of
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.units.unit_labels import tokens_of
 
 CODE = "TIM507"
 LABEL = "DATA-TIME"

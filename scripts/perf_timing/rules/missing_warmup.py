@@ -77,26 +77,10 @@ print((time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Callable, Iterator
 
-from perf_timing.lint import (
-    captions,
-    convergence,
-    dropped_samples,
-    fates,
-    programs,
-    purpose,
-    sweeps,
-    warm_words,
-    warmups,
-    workload,
-)
 from perf_timing.lint import roles as r
-from perf_timing.lint import training as training_loops
-from perf_timing.lint import vocabulary as words
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
-from perf_timing.lint.regions import Region, remembered
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.flow import Step
+from perf_timing.lint.code.scopes import (
     callee_text,
     is_target,
     last_segment,
@@ -107,6 +91,14 @@ from perf_timing.lint.scopes import (
     squeeze,
     target_key,
 )
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.figures import fates
+from perf_timing.lint.intent import captions, convergence, programs, purpose, sweeps
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region, remembered
+from perf_timing.lint.warmup import dropped_samples, warm_words, warmups
+from perf_timing.lint.work import workload
 
 CODE = "TIM301"
 LABEL = "NOWARMUP"

@@ -64,10 +64,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from perf_timing.lint import evidence
+from perf_timing.lint.code.scopes import Scope, callee_text, last_segment, squeeze
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.scopes import Scope, callee_text, last_segment, squeeze
+from perf_timing.lint.files import evidence
 
 CODE = "TIM602"
 LABEL = "NVTX-UNBALANCED"

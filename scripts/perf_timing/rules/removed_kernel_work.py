@@ -44,9 +44,9 @@ int main() {
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import evidence
+from perf_timing.lint.code.scopes import Scope, callee_text, positional
 from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.scopes import Scope, callee_text, positional
+from perf_timing.lint.files import evidence
 
 CODE = "TIM702"
 LABEL = "DEADCODE"

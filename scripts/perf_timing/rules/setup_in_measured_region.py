@@ -60,14 +60,10 @@ print(triton.testing.do_bench(candidate, quantiles=[0.5, 0.2, 0.8]))
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import captions, conditions, convergence, programs, purpose, workload
 from perf_timing.lint import roles as r
-from perf_timing.lint import training as training_loops
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code import conditions
+from perf_timing.lint.code.flow import Step
+from perf_timing.lint.code.scopes import (
     bare_operator,
     callee_text,
     last_segment,
@@ -75,6 +71,12 @@ from perf_timing.lint.scopes import (
     squeeze,
     target_key,
 )
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.intent import captions, convergence, programs, purpose
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.work import workload
 
 CODE = "TIM208"
 LABEL = "SETUP-IN-TIMED"

@@ -55,15 +55,21 @@ if dist.get_rank() == 0:
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import fates, programs
 from perf_timing.lint import roles as r
-from perf_timing.lint import training as training_loops
-from perf_timing.lint.collectives import collective_steps, is_barrier, is_collective, spread_steps
+from perf_timing.lint.code.flow import Step
+from perf_timing.lint.code.scopes import callee_text, last_segment, target_key
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, target_key
+from perf_timing.lint.figures import fates
+from perf_timing.lint.intent import programs
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.work.collectives import (
+    collective_steps,
+    is_barrier,
+    is_collective,
+    spread_steps,
+)
 
 CODE = "TIM505"
 LABEL = "DIST-RANK0"

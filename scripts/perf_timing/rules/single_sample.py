@@ -75,29 +75,9 @@ print("median", times[3], "range", times[0], times[-1])
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import (
-    captions,
-    comparisons,
-    convergence,
-    fates,
-    programs,
-    purpose,
-    reductions,
-    repetitions,
-    searches,
-    sweeps,
-    totals,
-    warmups,
-    workload,
-)
 from perf_timing.lint import roles as r
-from perf_timing.lint import training as training_loops
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
-from perf_timing.lint.quotients import quotients
-from perf_timing.lint.regions import Region, remembered
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code.flow import Step
+from perf_timing.lint.code.scopes import (
     Scope,
     is_target,
     loop_body,
@@ -107,6 +87,23 @@ from perf_timing.lint.scopes import (
     positional,
     squeeze,
 )
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.figures import comparisons, fates, reductions, totals
+from perf_timing.lint.figures.quotients import quotients
+from perf_timing.lint.intent import (
+    captions,
+    convergence,
+    programs,
+    purpose,
+    repetitions,
+    searches,
+    sweeps,
+)
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region, remembered
+from perf_timing.lint.warmup import warmups
+from perf_timing.lint.work import workload
 
 CODE = "TIM304"
 LABEL = "SINGLE-RUN"

@@ -74,11 +74,20 @@ import math
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import fates, step_counts, unseen, warmups, workload
 from perf_timing.lint import roles as r
+from perf_timing.lint.code.scopes import (
+    base_name,
+    callee_text,
+    loop_body,
+    operator,
+    positional,
+    squeeze,
+    target_key,
+)
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.quotients import (
+from perf_timing.lint.figures import fates, step_counts
+from perf_timing.lint.figures.quotients import (
     CountedLoop,
     Quotient,
     counted_loop,
@@ -88,16 +97,9 @@ from perf_timing.lint.quotients import (
     operator_between,
     quotients,
 )
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
-    base_name,
-    callee_text,
-    loop_body,
-    operator,
-    positional,
-    squeeze,
-    target_key,
-)
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.warmup import warmups
+from perf_timing.lint.work import unseen, workload
 
 CODE = "TIM502"
 LABEL = "COUNT"

@@ -73,30 +73,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from perf_timing.lint import (
-    captions,
-    conditions,
-    convergence,
-    fates,
-    members,
-    programs,
-    purpose,
-    reductions,
-    repetitions,
-    series,
-    sweeps,
-    warm_words,
-    workload,
-)
 from perf_timing.lint import roles as r
-from perf_timing.lint import training as training_loops
-from perf_timing.lint import vocabulary as words
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step, device_condition, exclusive
-from perf_timing.lint.preprocessor import switched_on
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code import conditions, members
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.flow import Step, device_condition, exclusive
+from perf_timing.lint.code.scopes import (
     Scope,
     callee_text,
     last_segment,
@@ -104,6 +85,15 @@ from perf_timing.lint.scopes import (
     positional,
     target_key,
 )
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.figures import fates, reductions, series
+from perf_timing.lint.intent import captions, convergence, programs, purpose, repetitions, sweeps
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.parsing.preprocessor import switched_on
+from perf_timing.lint.warmup import warm_words
+from perf_timing.lint.work import workload
 
 CODE = "TIM201"
 LABEL = "SYNC-LOOP"

@@ -54,11 +54,11 @@ print("tokens/s", steps * accumulation * batch_size * sequence_length / elapsed)
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint.code.scopes import callee_text, last_segment, loop_body, loops_around, squeeze
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.quotients import Quotient, counted_loop, named, quotients
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import callee_text, last_segment, loop_body, loops_around, squeeze
+from perf_timing.lint.figures.quotients import Quotient, counted_loop, named, quotients
+from perf_timing.lint.measured.regions import Region
 
 CODE = "TIM503"
 LABEL = "DIST-BATCH"

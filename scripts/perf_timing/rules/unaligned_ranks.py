@@ -56,19 +56,20 @@ dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
 
 from collections.abc import Iterator
 
-from perf_timing.lint import programs, purpose, warmups
-from perf_timing.lint.collectives import (
+from perf_timing.lint.code.flow import Step
+from perf_timing.lint.code.scopes import last_segment, positional
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.intent import programs, purpose
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.warmup import warmups
+from perf_timing.lint.work.collectives import (
     aligns,
     collective_steps,
     is_barrier,
     is_collective,
     spread_steps,
 )
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import last_segment, positional
 
 CODE = "TIM506"
 LABEL = "DIST-NOBARRIER"

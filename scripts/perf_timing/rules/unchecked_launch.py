@@ -47,7 +47,7 @@ from collections.abc import Iterator
 
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.regions import Region
+from perf_timing.lint.measured.regions import Region
 
 CODE = "TIM701"
 LABEL = "NOERRCHECK"

@@ -54,8 +54,8 @@ print((time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Iterator
 
+from perf_timing.lint.code.scopes import callee_text
 from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.scopes import callee_text
 
 CODE = "TIM207"
 LABEL = "JIT-IN-TIMED"

@@ -62,15 +62,15 @@ import math
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import turns
+from perf_timing.lint.code.scopes import callee_text, last_segment, operator, positional, squeeze
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.quantities import Quantity, literal, unit_name
-from perf_timing.lint.quantity_values import Problem
-from perf_timing.lint.quotients import factors, is_product, operator_between, whole_product
-from perf_timing.lint.scopes import callee_text, last_segment, operator, positional, squeeze
-from perf_timing.lint.time_sources import may_time
-from perf_timing.lint.unit_labels import Label, label_after, label_before, label_of_name
+from perf_timing.lint.figures import turns
+from perf_timing.lint.figures.quotients import factors, is_product, operator_between, whole_product
+from perf_timing.lint.units.quantities import Quantity, literal, unit_name
+from perf_timing.lint.units.quantity_values import Problem
+from perf_timing.lint.units.time_sources import may_time
+from perf_timing.lint.units.unit_labels import Label, label_after, label_before, label_of_name
 
 CODE = "TIM501"
 LABEL = "UNITS"

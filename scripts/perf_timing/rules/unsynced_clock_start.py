@@ -55,25 +55,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from perf_timing.lint import (
-    conditions,
-    dropped_samples,
-    fates,
-    hearsay,
-    programs,
-    purpose,
-    repairs,
-    warmups,
-    workload,
-)
 from perf_timing.lint import roles as r
-from perf_timing.lint import training as training_loops
-from perf_timing.lint import vocabulary as words
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step, exclusive, pending
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code import conditions
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.flow import Step, exclusive, pending
+from perf_timing.lint.code.scopes import (
     Scope,
     callee_text,
     loop_body,
@@ -82,6 +68,15 @@ from perf_timing.lint.scopes import (
     positional,
     squeeze,
 )
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.figures import fates
+from perf_timing.lint.intent import programs, purpose
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.output import repairs
+from perf_timing.lint.warmup import dropped_samples, warmups
+from perf_timing.lint.work import hearsay, workload
 
 CODE = "TIM102"
 LABEL = "NOSYNC-START"

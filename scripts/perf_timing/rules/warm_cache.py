@@ -61,11 +61,7 @@ import re
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
-from perf_timing.lint import training as training_loops
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code.scopes import (
     callee_text,
     keyword,
     last_segment,
@@ -73,6 +69,10 @@ from perf_timing.lint.scopes import (
     loop_body,
     positional,
 )
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.intent import training as training_loops
+from perf_timing.lint.measured.regions import Region
 
 CODE = "TIM306"
 LABEL = "WARM-L2"

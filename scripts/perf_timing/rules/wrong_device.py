@@ -64,13 +64,20 @@ import re
 from collections.abc import Iterator
 
 from perf_timing.lint import roles as r
-from perf_timing.lint.collectives import is_barrier
+from perf_timing.lint.code.flow import Step
+from perf_timing.lint.code.scopes import (
+    Scope,
+    call_args,
+    callee_text,
+    last_segment,
+    positional,
+    squeeze,
+)
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import Scope, call_args, callee_text, last_segment, positional, squeeze
-from perf_timing.lint.training import of_one_rank
+from perf_timing.lint.intent.training import of_one_rank
+from perf_timing.lint.measured.regions import Region
+from perf_timing.lint.work.collectives import is_barrier
 
 CODE = "TIM406"
 LABEL = "WRONG-DEVICE"

@@ -59,13 +59,9 @@ print((time.perf_counter() - t0) / 100)
 import re
 from collections.abc import Iterator
 
-from perf_timing.lint import evidence
 from perf_timing.lint import roles as r
-from perf_timing.lint.engine import Report, SourceFile
-from perf_timing.lint.facts import Node
-from perf_timing.lint.flow import Step
-from perf_timing.lint.regions import Region
-from perf_timing.lint.scopes import (
+from perf_timing.lint.code.flow import Step
+from perf_timing.lint.code.scopes import (
     Scope,
     base_name,
     callee_text,
@@ -76,6 +72,10 @@ from perf_timing.lint.scopes import (
     squeeze,
     target_key,
 )
+from perf_timing.lint.engine import Report, SourceFile
+from perf_timing.lint.facts import Node
+from perf_timing.lint.files import evidence
+from perf_timing.lint.measured.regions import Region
 
 CODE = "TIM405"
 LABEL = "WRONG-STREAM"

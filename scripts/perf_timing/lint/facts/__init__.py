@@ -24,8 +24,8 @@ from functools import cache, cached_property
 from itertools import accumulate
 from pathlib import Path
 
-from perf_timing.lint.astgrep import Match, to_ascii
 from perf_timing.lint.model import Span, without_blank_lines
+from perf_timing.lint.parsing.astgrep import Match, to_ascii
 
 FOLDER = Path(__file__).resolve().parent
 _TOKEN = {

@@ -11,8 +11,8 @@ from perf_timing import __version__
 from perf_timing.lint.catalog import Rule
 from perf_timing.lint.formats import Outcome, path_bytes
 from perf_timing.lint.judge import all_rules
-from perf_timing.lint.links import HOME, rule_page
 from perf_timing.lint.model import Span
+from perf_timing.lint.output.links import HOME, rule_page
 from perf_timing.lint.runner import Report
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}

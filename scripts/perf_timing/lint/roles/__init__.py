@@ -5,7 +5,7 @@ call in the order in which they are asked; each other module answers those about
 Functions of the same file are not judged here; `flow` looks inside them.
 """
 
-from perf_timing.lint.devices import Devices
+from perf_timing.lint.code.scopes import Scope, Scopes, callee_text, last_segment
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.cpp_calls import CppCalls
 from perf_timing.lint.roles.cpp_runtime import CppRuntime
@@ -35,7 +35,7 @@ from perf_timing.lint.roles.names import (
     WORK,
 )
 from perf_timing.lint.roles.python_calls import PythonCalls
-from perf_timing.lint.scopes import Scope, Scopes, callee_text, last_segment
+from perf_timing.lint.work.devices import Devices
 
 __all__ = [
     "ALLOC",

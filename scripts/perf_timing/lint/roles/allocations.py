@@ -1,12 +1,12 @@
 """Buffers that Python makes, on the device or on the host."""
 
-from perf_timing.lint import vocabulary as words
-from perf_timing.lint.devices import DEVICE, HOST
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import callee_text, last_segment, positional
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.names import ALLOC, WORK
-from perf_timing.lint.scopes import callee_text, last_segment, positional
+from perf_timing.lint.work.devices import DEVICE, HOST
 
 
 class Allocations:

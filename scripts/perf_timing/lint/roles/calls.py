@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from perf_timing.lint.code.scopes import Scope, Scopes, callee_text, last_segment
 from perf_timing.lint.facts import Node
-from perf_timing.lint.scopes import Scope, Scopes, callee_text, last_segment
 
 
 class Call(NamedTuple):

@@ -2,7 +2,8 @@
 
 import re
 
-from perf_timing.lint import vocabulary as words
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import Scope, positional
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call, cpp_call, first_answer, is_cpp_method
 from perf_timing.lint.roles.cpp_library_calls import (
@@ -30,7 +31,6 @@ from perf_timing.lint.roles.names import (
     WAIT,
     WORK,
 )
-from perf_timing.lint.scopes import Scope, positional
 
 _STREAM = re.compile(r"(std::)?(cout|cerr|clog)\s*<<")
 

@@ -2,13 +2,13 @@
 
 import re
 
-from perf_timing.lint import vocabulary as words
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import base_name, callee_text, last_segment, positional
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call, is_cpp_method
 from perf_timing.lint.roles.cpp_memory import allocated
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.names import BLOCKING, COPY, LIKELY, SETUP, WAIT, WORK
-from perf_timing.lint.scopes import base_name, callee_text, last_segment, positional
 
 
 class CppLibraryCalls:

@@ -3,12 +3,12 @@
 import re
 from functools import cached_property
 
-from perf_timing.lint import vocabulary as words
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import base_name, callee_text, last_segment, positional
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.names import BLOCKING, FILL
-from perf_timing.lint.scopes import base_name, callee_text, last_segment, positional
 
 # What is called like memory of the device, and declared as a number or text: float cpu_ms, gpu_ms;
 _NUMBER = re.compile(

@@ -3,11 +3,11 @@
 import re
 from functools import cached_property
 
-from perf_timing.lint import vocabulary as words
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import base_name, positional
 from perf_timing.lint.roles.calls import Call, is_cpp_method
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.names import WAIT, WORK
-from perf_timing.lint.scopes import base_name, positional
 
 _EMPTY_TASK = re.compile(r"->\*\s*\[[^\]]*\][^{;]*\{\s*\}")  # it gives the device nothing
 

@@ -3,7 +3,8 @@
 import re
 from functools import cached_property
 
-from perf_timing.lint import vocabulary as words
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import base_name, callee_text, positional
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.names import (
@@ -17,7 +18,6 @@ from perf_timing.lint.roles.names import (
     WAIT,
     WORK,
 )
-from perf_timing.lint.scopes import base_name, callee_text, positional
 
 
 class CppRuntime:

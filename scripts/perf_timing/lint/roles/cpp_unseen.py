@@ -2,13 +2,13 @@
 
 import re
 
-from perf_timing.lint import vocabulary as words
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import base_name, positional
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call
 from perf_timing.lint.roles.cpp_memory import CppMemory
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.names import BLOCKING, LIKELY, WORK
-from perf_timing.lint.scopes import base_name, positional
 
 # An object that takes times.
 _A_TIMER = re.compile(r"(timer|stop_?watch)$", re.IGNORECASE)

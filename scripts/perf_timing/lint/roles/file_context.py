@@ -3,10 +3,10 @@
 import re
 from functools import cached_property
 
-from perf_timing.lint import vocabulary as words
-from perf_timing.lint.devices import UNKNOWN, Devices, mentions_device, stays_on_host
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import Scope, Scopes, squeeze
 from perf_timing.lint.facts import Node
-from perf_timing.lint.scopes import Scope, Scopes, squeeze
+from perf_timing.lint.work.devices import UNKNOWN, Devices, mentions_device, stays_on_host
 
 _LIBRARIES = re.compile(r"\b(torch|cupy|jax|mlx|numba|triton|tensorflow|cutlass|flax|paddle)\b")
 # What moves a model and the tensors that it is given.

@@ -2,11 +2,11 @@
 
 import re
 
-from perf_timing.lint import vocabulary as words
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import callee_text, last_segment, positional
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call
 from perf_timing.lint.roles.file_context import FileContext
-from perf_timing.lint.scopes import callee_text, last_segment, positional
 
 # What these modules do is not device work, whatever their arguments.
 _RUNTIME = (

@@ -3,12 +3,12 @@
 import re
 from functools import cached_property
 
-from perf_timing.lint import vocabulary as words
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import Scope, keyword
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.names import BLOCKING, WORK
-from perf_timing.lint.scopes import Scope, keyword
 
 _QUEUES_ENGINE = ("execute_async_v2", "execute_async_v3", "execute_async", "enqueue_v3")
 

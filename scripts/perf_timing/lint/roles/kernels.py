@@ -2,13 +2,20 @@
 
 import re
 
-from perf_timing.lint import vocabulary as words
-from perf_timing.lint.devices import HOST
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import (
+    Scope,
+    callee_text,
+    keyword,
+    last_segment,
+    positional,
+    squeeze,
+)
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.names import BLOCKING, COPY, REPLAY, WORK
-from perf_timing.lint.scopes import Scope, callee_text, keyword, last_segment, positional, squeeze
+from perf_timing.lint.work.devices import HOST
 
 # What makes an array of NumPy, and no number.
 _NUMPY_ARRAY = re.compile(

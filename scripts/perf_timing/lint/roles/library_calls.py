@@ -2,14 +2,14 @@
 
 import re
 
-from perf_timing.lint import vocabulary as words
-from perf_timing.lint.devices import HOST
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import callee_text, keyword, last_segment, positional, squeeze
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call
 from perf_timing.lint.roles.cpp_runtime import CppRuntime
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.names import ALLOC, COMPILE, ELAPSED, LIKELY, RECORD, WORK
-from perf_timing.lint.scopes import callee_text, keyword, last_segment, positional, squeeze
+from perf_timing.lint.work.devices import HOST
 
 _ARRAY_MODULES = (
     "cupy.", "jax.numpy.", "jax.lax.", "jax.nn.", "jax.random.", "mlx.core.", "mlx.nn."

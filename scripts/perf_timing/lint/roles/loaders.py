@@ -2,9 +2,9 @@
 
 import re
 
+from perf_timing.lint.code.scopes import Scope, base_name, callee_text, positional, squeeze
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.file_context import FileContext
-from perf_timing.lint.scopes import Scope, base_name, callee_text, positional, squeeze
 
 _MAKES_TENSOR = re.compile(
     r"torch\.(ones|zeros|empty|full|rand|randn|randint|arange|tensor|from_numpy)(_like)?\("

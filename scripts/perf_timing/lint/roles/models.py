@@ -2,10 +2,10 @@
 
 import re
 
-from perf_timing.lint.devices import DEVICE, Devices
+from perf_timing.lint.code.scopes import Scope, positional, squeeze
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import keywords
-from perf_timing.lint.scopes import Scope, positional, squeeze
+from perf_timing.lint.work.devices import DEVICE, Devices
 
 # A variable that holds a model, and functions that run one which they are given.
 _A_MODEL = re.compile(

@@ -7,8 +7,8 @@ operand known to be on the host.
 
 import re
 
-from perf_timing.lint import vocabulary as words
-from perf_timing.lint.devices import DEVICE, HOST, UNKNOWN
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import Scope, callee_text, keyword, positional, squeeze
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles import models
 from perf_timing.lint.roles.calls import Call, keywords
@@ -16,7 +16,7 @@ from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.kernels import Kernels
 from perf_timing.lint.roles.loaders import Loaders
 from perf_timing.lint.roles.names import ARITHMETIC, BLOCKING, LIKELY, PHASE, READ, WORK
-from perf_timing.lint.scopes import Scope, callee_text, keyword, positional, squeeze
+from perf_timing.lint.work.devices import DEVICE, HOST, UNKNOWN
 
 # All members are on one device, so one that is on the host speaks for all.
 _JOINS = frozenset({"torch.cat", "torch.concat", "torch.stack", "torch.hstack", "torch.vstack"})

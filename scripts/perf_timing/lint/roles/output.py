@@ -2,13 +2,13 @@
 
 import re
 
-from perf_timing.lint import vocabulary as words
-from perf_timing.lint.devices import DEVICE, HOST
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import Scope, callee_text, last_segment, positional
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.names import IO, READ
-from perf_timing.lint.scopes import Scope, callee_text, last_segment, positional
+from perf_timing.lint.work.devices import DEVICE, HOST
 
 # A slice of an array of several dimensions.
 _SLICED = re.compile(r"\[[^\[\]]*:[^\[\]]*,|\[[^\[\]]*,[^\[\]]*:")

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from perf_timing.lint import vocabulary as words
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import Scope
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles import host_calls, kernels, library_calls, reads, transfers, waits
 from perf_timing.lint.roles.allocations import Allocations, makes_nothing
@@ -21,7 +22,6 @@ from perf_timing.lint.roles.reads import Conversions, Fetches
 from perf_timing.lint.roles.training_calls import TrainingCalls
 from perf_timing.lint.roles.transfers import Transfers
 from perf_timing.lint.roles.waits import Joins
-from perf_timing.lint.scopes import Scope
 
 # What reads the time between two events, by its last name: of torch, CuPy, PyCUDA and Numba.
 _ELAPSED_TIMES = frozenset(

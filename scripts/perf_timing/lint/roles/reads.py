@@ -7,14 +7,14 @@ import re
 from collections.abc import Callable
 from functools import cached_property
 
-from perf_timing.lint import vocabulary as words
-from perf_timing.lint.devices import DEVICE, HOST, UNKNOWN
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import Scope, Scopes, callee_text, positional, squeeze
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call, keywords
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.loaders import Loaders
 from perf_timing.lint.roles.names import COPY, JOIN, READ
-from perf_timing.lint.scopes import Scope, Scopes, callee_text, positional, squeeze
+from perf_timing.lint.work.devices import DEVICE, HOST, UNKNOWN
 
 # What turns a tensor into a number of the host, and so reads it.
 _CASTS = frozenset({"float", "int", "bool", "math.isnan", "math.isinf", "math.isfinite"})

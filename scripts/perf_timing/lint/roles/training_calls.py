@@ -2,12 +2,12 @@
 
 import re
 
-from perf_timing.lint.devices import HOST
+from perf_timing.lint.code.scopes import Scope, callee_text, positional
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.names import BLOCKING, PHASE, WORK
-from perf_timing.lint.scopes import Scope, callee_text, positional
+from perf_timing.lint.work.devices import HOST
 
 # A trainer of a framework: its runs end with losses and metrics on the host.
 _TRAINER = re.compile(

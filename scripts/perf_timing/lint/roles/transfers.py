@@ -2,13 +2,13 @@
 
 import re
 
-from perf_timing.lint.devices import DEVICE, HOST, UNKNOWN
+from perf_timing.lint.code.scopes import Scope, keyword, positional, squeeze
 from perf_timing.lint.facts import Node
 from perf_timing.lint.roles.calls import Call
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.loaders import Loaders
 from perf_timing.lint.roles.names import BLOCKING, COPY, READ, UPLOAD, WORK
-from perf_timing.lint.scopes import Scope, keyword, positional, squeeze
+from perf_timing.lint.work.devices import DEVICE, HOST, UNKNOWN
 
 _TO_DEVICE = re.compile(
     r"(^|_)(transfer|to_device|to_dev|to_gpu|move_to|send_to_device|batch_to_device)(_|$)"

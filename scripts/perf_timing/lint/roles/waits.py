@@ -2,12 +2,12 @@
 
 import re
 
-from perf_timing.lint import vocabulary as words
-from perf_timing.lint.devices import RPC
+from perf_timing.lint.code import vocabulary as words
+from perf_timing.lint.code.scopes import keyword, positional
 from perf_timing.lint.roles.calls import Call
 from perf_timing.lint.roles.file_context import FileContext
 from perf_timing.lint.roles.names import CLOCK, JOIN, READ, SLEEP, WAIT
-from perf_timing.lint.scopes import keyword, positional
+from perf_timing.lint.work.devices import RPC
 
 
 def is_named_wait(short: str) -> bool:

@@ -1,0 +1,1 @@
+"""What code does, whoever measures it: functions, names, calls, branches, the order of steps."""

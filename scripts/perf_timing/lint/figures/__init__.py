@@ -1,0 +1,1 @@
+"""What becomes of measured times: figures that are told, kept, averaged or divided."""

@@ -1,0 +1,1 @@
+"""Which files are checked, how each is read, and what is remembered of it."""

@@ -1,0 +1,1 @@
+"""What is measured: clocks, events, stopwatches, and the regions between two of their readings."""

@@ -1,0 +1,1 @@
+"""Code as ast-grep can read it: what is blanked or rewritten before, and the run itself."""

@@ -1,0 +1,1 @@
+"""Times and rates with their units, and where these contradict each other."""

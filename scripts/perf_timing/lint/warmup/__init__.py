@@ -1,0 +1,1 @@
+"""Whether the work of a region has run before its first sample."""

@@ -1,0 +1,1 @@
+"""What a region gives the device to do, and where its values live."""
