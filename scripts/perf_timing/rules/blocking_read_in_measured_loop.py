@@ -64,13 +64,14 @@ from dataclasses import replace
 
 from perf_timing.lint import roles as r
 from perf_timing.lint.code import conditions
-from perf_timing.lint.code.flow import Step
+from perf_timing.lint.code.flow import Step, exclusive
 from perf_timing.lint.code.scopes import (
     call_args,
     callee_text,
     last_segment,
     loops_around,
     positional,
+    squeeze,
 )
 from perf_timing.lint.engine import Report, SourceFile
 from perf_timing.lint.facts import Node
@@ -163,6 +164,7 @@ def _training_steps(source: SourceFile) -> Iterator[tuple[tuple[Node, str], Step
                 or _acts(step.site, training.loop)
                 or _seldom(step.site, training, reads)
             )
+            and not _is_repeated(steps, step)
         ]
         if not found or source.flow.host_only(found[0].site, training.scope):
             continue
@@ -351,6 +353,14 @@ def _drained(steps: list[Step], read: Step) -> bool:
         if s.position < read.position and s.node is not read.node and (s.works or s.waits)
     ]
     return bool(before) and not before[-1].works and loops_around(before[-1].site)[:1] == loops
+
+
+def _is_repeated(steps: list[Step], read: Step) -> bool:
+    """Whether the same value was just read, and nothing was queued since: loss.item(), twice."""
+    before = [s for s in steps if s.position < read.position and (s.works or s.waits)]
+    last = before[-1] if before else read
+    same = last.waits and squeeze(last.node.text) == squeeze(read.node.text)
+    return last is not read and same and not exclusive(last.site, read.site)
 
 
 def _has_come(source: SourceFile, call: Node) -> bool:

@@ -157,6 +157,9 @@ def _finding(source: SourceFile, region: Region) -> tuple[str, str] | None:
         return None  # that is what is meant
     if not (source.works(region) or any(step.waits for step in region.steps)):
         return None
+    touches = [step for step in region.steps if step.works or step.waits]
+    if why == _CPU_TIME and all(s.helpers and r.COPY in s.roles for s in touches):
+        return None  # a function of the file that fetches its data and works on the host
     clock = " ".join(region.end.text.split())[:40]
     if unit:
         return FINE_MESSAGE.format(clock=clock, start=region.start.line, unit=unit), FINE_NOTE

@@ -97,7 +97,7 @@ NOTE = (
     " raw-cuda does the former."
 )
 _END_TO_END = re.compile(
-    r"total|end.?to.?end|e2e|transfer|copy|copies|memcpy|h2d|d2h|bandwidth|to host"
+    r"total|offload|end.?to.?end|e2e|transfer|copy|copies|memcpy|h2d|d2h|bandwidth|to host"
     r"|pipeline|round.?trip|overall|wall|incl|with mem|frame|request",
     re.IGNORECASE,
 )

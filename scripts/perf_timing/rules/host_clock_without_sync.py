@@ -394,6 +394,8 @@ def _full_cycle(source: SourceFile, region: Region) -> bool:
     if not any(s.waits for s in region.steps) and not training_loops.is_training(region):
         return False  # the host may run ahead by all the steps
     gap = source.flow.between(region.scope, region.end.end, region.start.start)
+    seldom = not conditions.rare(region.end, loop[0])  # what is left out then is little
+    gap = [s for s in gap if not (seldom and conditions.rare(s.site, loop[0]))]
     return not any(s.works or s.waits for s in gap)
 
 

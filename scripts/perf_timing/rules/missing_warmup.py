@@ -361,7 +361,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if source.flow.host_only(region.end, region.scope) or captions.host_time_meant(source, region):
         return False
-    if programs.loads_model(source, region):
+    if programs.loads_model(source, region) or _is_offload(source, region):
         return False
     if source.language == "cuda" and (
         convergence.runs_to_tolerance(region)
@@ -380,6 +380,12 @@ def _applies(source: SourceFile, region: Region) -> bool:
     if fates.asserted_positive(source, region):
         return False
     return not _prints_each(source, region) and not fates.only_asserted(source, region)
+
+
+def _is_offload(source: SourceFile, region: Region) -> bool:
+    """Whether all that is offloaded is timed: its buffers are made inside, and the text says so."""
+    allocates = any(r.ALLOC in s.roles for s in region.steps)
+    return allocates and programs.is_total(source, region)
 
 
 def _is_repetition(source: SourceFile, region: Region) -> bool:

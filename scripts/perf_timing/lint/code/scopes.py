@@ -437,9 +437,9 @@ class Scopes:
             return None
         class_name = self.class_of(receiver, scope, at)
         for name in (class_name, *self.bases.get(class_name, [])):
-            found = next((c for c in owned if name and c.class_name == name), None)
-            if found is not None:
-                return found
+            found = [c for c in owned if name and c.class_name == name]
+            if found:
+                return _called_so(found, at)[0] if self.language == "cuda" else found[0]
         return None
 
     @cached_property
@@ -467,6 +467,8 @@ class Scopes:
             for child in named:
                 if not child.class_name:
                     return child
+        if name in self._functors:
+            return self._functors[name]
         value = self.definition(at, name, scope)
         if value is not None:
             return self.callable_value(value, scope)
@@ -585,6 +587,17 @@ class Scopes:
                 named.setdefault(name, named[_element(listed)])
         return named
 
+    @cached_property
+    def _functors(self) -> dict[str, Scope]:
+        """Objects of C++ that are called as functions are: `Runner run(8); run(x);`."""
+        called = {
+            function.class_name: function
+            for function in self.functions.get("operator", [])
+            if _CALLED.search(function.node.text[:400])
+        }
+        named = self._declared_names.items() if called else ()
+        return {name: called[kind] for name, kind in named if kind in called}
+
     def _method(self, scope: Scope, name: str) -> Scope | None:
         owner = next((s.class_name for s in scope.enclosing() if s.class_name), "")
         for method in self.classes.get(owner, []):
@@ -623,6 +636,7 @@ class Scopes:
         if not called:
             return []
         names = [called, *self.function_aliases.get(called, [])]
+        names += [name for name, function in self._functors.items() if function is scope]
         return [
             call
             for name in names
@@ -691,11 +705,19 @@ def _element(name: str) -> str:
     return re.sub(r"\[.*|\.(at|front|back|get|begin)\(.*|^[(*&\s]+|\)$", "", name)
 
 
+_CALLED = re.compile(r"\boperator\s*\(\s*\)\s*\(")
+
+
 def _called_so(functions: Sequence[Scope], call: Node) -> Sequence[Scope]:
-    """Of a kernel and a function of the host that share a name, the one that a call can mean."""
+    """Of the functions of C++ that share a name, those that a call can mean.
+
+    A kernel is launched, a function of the host is not; and of overloads one takes as many
+    arguments as it is given.
+    """
     launched = "<<<" in call.text[:400]
-    fitting = [function for function in functions if function.is_kernel is launched]
-    return fitting or functions
+    fitting = [function for function in functions if function.is_kernel is launched] or functions
+    given = len(positional(call))
+    return [function for function in fitting if len(function.parameters) == given] or fitting
 
 
 def _namesake(functions: Sequence[Scope], caller: Scope) -> Scope | None:

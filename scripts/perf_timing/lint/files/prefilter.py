@@ -30,7 +30,6 @@ PYTHON_LOCAL = {
     "nvtx": ("nvtx",),
     "cuda_": ("cuda_time", "cuda_memory_usage"),
     "key_averages": ("key_averages",),
-    "profil": ("use_cuda",),
     "cute": ("cute.testing",),
     "triton": ("fast_flush", "percentiles"),
     "cupy": ("cupyx", "cupy.prof", "getDeviceProperties"),

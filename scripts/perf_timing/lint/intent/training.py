@@ -199,11 +199,26 @@ def logged_by(training: StepLoop) -> Node | None:
 
 
 def _restarts(region: Region, loop: Node) -> bool:
-    """Whether the clock is set anew in some steps only, and read in another branch."""
+    """Whether the clock is set anew in some steps only, and read in another branch.
+
+    One that is read under the same condition, as in all steps but the first, times each of these.
+    """
     if not conditions.rare(region.start, loop):
         return False
-    branches = [p for p in region.start.ancestors() if p.kind in ("if", "elif", "else")]
-    return not any(b.start <= region.end.start < b.end for b in branches if b.start > loop.start)
+    branches = _branches(region.start, loop)
+    if any(b.start <= region.end.start < b.end for b in branches):
+        return False
+    asked = [
+        {squeeze(b.children[0].text) for b in _branches(n, loop) if b.kind == "if"}
+        for n in (region.start, region.end)
+    ]
+    return not asked[0] & asked[1]
+
+
+def _branches(node: Node, loop: Node) -> list[Node]:
+    """The branches around a node that lie in a loop."""
+    around = (p for p in node.ancestors() if p.kind in ("if", "elif", "else"))
+    return [p for p in around if p.start > loop.start]
 
 
 def parts(source: SourceFile, training: StepLoop) -> Iterator[Region]:

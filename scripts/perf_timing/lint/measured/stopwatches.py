@@ -170,9 +170,20 @@ def _use(start: _Call, later: list[_Call], scope: Scope, scopes: Scopes) -> Watc
     given = [a.text for a in arguments if a.kind != "string"]  # a label is about what is measured
     about = " ".join((called, start.subject, _declared(scopes, start), *given))
     on_device = bool(re.search(r"EventRecord|\.record\(|record_event\(|\bEvent\(", shown))
-    if not shown and "sdk" not in about:
-        on_device = bool(_ON_DEVICE.search(about))
+    if "sdk" not in about and not _HOST_CLOCK.search(shown):
+        # Nothing is shown, or it starts another stopwatch: void start() { timer.Start(stream); }
+        on_device = on_device or bool(_ON_DEVICE.search(" ".join((about, *_started_in(shown)))))
     return Watch(start.node, stop.node, value.node, scope, on_device)
+
+
+def _started_in(shown: str) -> list[str]:
+    """What the stopwatches are given that a text starts."""
+    return re.findall(r"\w*(?:[sS]tart|[bB]egin)\w*\s*(\([^();]*\))", shown)
+
+
+_HOST_CLOCK = re.compile(
+    r"gettime|wtime|\btime\(|clock|now\(|perf_counter|monotonic|chrono|tick|rdtsc", re.IGNORECASE
+)
 
 
 def _names(start: _Call) -> tuple[str, str]:

@@ -28,8 +28,11 @@ class CppLibraryCalls:
         if words.CPP_LIBRARY_VALUE.match(short):
             stays = "POINTER_MODE_DEVICE" in self._text
             return {WORK} if stays else {BLOCKING}
+        if short.startswith("miopen") and "miopenEnableProfiling(" in self._text:
+            # A handle that profiles waits for an event behind each kernel (handlehip.cpp).
+            return {BLOCKING} if words.CPP_LIBRARY_WORK.match(short) else None
         if words.CPP_LIBRARY_WORK.match(short):
-            return {WORK}
+            return set() if self._draws_on_host(call, short) else {WORK}
         if words.CPP_SPARSE_ITERATES.match(short):
             return {BLOCKING}
         if words.CPP_SPARSE_WORK.match(short):
@@ -43,6 +46,11 @@ class CppLibraryCalls:
         if call.callee.startswith("thrust::"):
             return _thrust(call)
         return None
+
+    def _draws_on_host(self, call: Call, short: str) -> bool:
+        """Whether random numbers come from a generator that the function makes for the host."""
+        made = rf"CreateGeneratorHost\(\s*&?\s*{re.escape(_first_text(call.node))}\s*,"
+        return "rand" in short and re.search(made, call.scope.node.text) is not None
 
     def runs_module(self, call: Call) -> set[str] | None:
         """module.forward(inputs) of libtorch."""
@@ -72,6 +80,11 @@ class CppLibraryCalls:
         moved = rf"\b{re.escape(base_name(callee))}\s*(?:\.|->)\s*to\(\s*([^;]*)"
         told = (found[1] for found in re.finditer(moved, self._text))
         return any(re.search(r"CUDA|[dD]evice", text) and "kCPU" not in text for text in told)
+
+
+def _first_text(call: Node) -> str:
+    given = positional(call)
+    return given[0].text if given else ""
 
 
 def _thrust(call: Call) -> set[str]:

@@ -197,6 +197,7 @@ class Fetches:
             and not value.start <= node.start < value.end
         ]
         values = [value for value in values if value.end <= node.start] or values
+        values = values or self._scopes.argument_values(call.scope, key)
         places = {self._devices.of(v, self._scopes.scope_of(v)) for v in _last_given(values, node)}
         return places.pop() if len(places) == 1 else UNKNOWN
 

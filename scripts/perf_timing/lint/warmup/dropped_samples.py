@@ -1,7 +1,8 @@
 """Whether the first samples of a measurement are left out of its figure.
 
 A branch on the counter skips them, a slice or a loop that begins later leaves them out, the sum is
-set to zero behind them; or the figure is a statistic of many that a first outlier cannot move.
+set to zero behind them, the function that takes them is first told to keep silent; or the figure is
+a statistic of many that a first outlier cannot move.
 """
 
 import re
@@ -28,6 +29,8 @@ from perf_timing.lint.measured.regions import Region, remembered
 
 def drops_samples(source: SourceFile, region: Region) -> bool:
     """Whether the first samples are left out, or only robust statistics of many are used."""
+    if _first_untold(source, region):
+        return True
     if not region.sample_loops and not _looped_callers(source, region.scope):
         return False
     if _guarded(region.delta, region) or _guarded(region.end, region):
@@ -245,6 +248,36 @@ def _counters(loops: list[Node]) -> set[str]:
     """What loops count, or go through."""
     heads = (n for loop in loops for n in loop.children[:2] if n.kind in _BINDS)
     return set().union(*map(leaf_names, heads))
+
+
+def _first_untold(source: SourceFile, region: Region) -> bool:
+    """Whether a function tells its time if it is asked to, and the first call does not ask.
+
+    run(x, false); run(x, true); or, in a loop, run(x, i > 0).
+    """
+    value = fates.fate(source, region)
+    if not value.printed or value.returned or value.lists:
+        return False
+    flags = set(region.scope.parameters).intersection(*map(_conditions, value.printed))
+    for flag in sorted(flags):
+        given = source.scopes.argument_values(region.scope, flag)
+        if given and min(given, key=lambda v: v.start).text in ("false", "False", "0"):
+            return len({v.text for v in given}) > 1
+        for said in given:
+            made = source.scopes.definition(said, squeeze(said.text), source.scopes.scope_of(said))
+            if _counts(made or said, _counters(loops_around(said))):
+                return True
+    return False
+
+
+def _conditions(node: Node) -> set[str]:
+    """What has to be true where a node stands, as the branches around it say."""
+    found, child = set(), node
+    for parent in node.ancestors():
+        if parent.kind == "if" and child.kind not in ("else", "elif"):
+            found.add(squeeze(parent.children[0].text).strip("()"))
+        child = parent
+    return found
 
 
 def _kept_later_by_callers(source: SourceFile, scope: Scope) -> bool:

@@ -77,7 +77,7 @@ _ELSEWHERE = re.compile(r"([sS]ubprocess|Process(?!or|ing)|Remote|Rpc|RPC)\w*$|C
 # What a variable called device is given, and what makes that a device of the host.
 _BOUND = re.compile(r"\bdevice\b\s*(?::[^=\n]+)?=(?!=)\s*([^\n]*)")
 _STATED = re.compile(r"^[ \t]*device\s*(?::[^=\n]+)?=(?!=)\s*([^\n]*[^\s,])$", re.MULTILINE)
-_HOST_DEVICE = re.compile(r"(torch\.device\(\s*)?[\"']cpu[\"']\s*[,)]*\s*$")
+_HOST_DEVICE = re.compile(r"((\w+\.)?device\(\s*)?[\"']cpu[\"']\s*[,)]*\s*$")
 
 
 def mentions_device(text: str, language: str) -> bool:
@@ -143,7 +143,7 @@ _TO = re.compile(r"\.to\(([^()]*(?:\([^()]*\)[^()]*)*)")
 _GIVES_DEVICE = re.compile(r"\b\w*device\w*\s*=(?!=)\s*([^\n,)]*)")
 # What has a device as an option of its own, wherever it is itself: args.device, model_cfg.device.
 _OPTIONS = re.compile(r"(^|[._])(args|opts?|options|cfg|conf|config|settings|params|flags)$", re.I)
-_ABOUT_HOST = re.compile(r"(torch\.device\(\s*)?[\"']cpu[\"']|None\b")
+_ABOUT_HOST = re.compile(r"((\w+\.)?device\(\s*)?[\"']cpu[\"']|None\b")
 
 
 def stays_on_host(text: str) -> bool:
@@ -200,6 +200,8 @@ class Devices:
     def __init__(self, scopes: Scopes) -> None:
         self.scopes = scopes
         self._known: dict[int, str] = {}
+        self._asked: set[int] = set()  # which are being worked out
+        self._cut = False  # whether an answer was left open for the depth or for a cycle
         text = scopes.tree.code
         self.default = _default_device(text)
         # Without a map of devices, torch.distributed.rpc carries tensors of the host only.
@@ -211,12 +213,19 @@ class Devices:
         """DEVICE, HOST or UNKNOWN for the value of `node` in `scope`."""
         key = id(node)
         if key in self._known:
+            self._cut |= key in self._asked
             return self._known[key]
         if depth > _DEPTH:
+            self._cut = True
             return UNKNOWN
         self._known[key] = UNKNOWN  # a value that depends on itself says nothing
-        result = self._of(node, scope, depth + 1)
-        self._known[key] = result
+        self._asked.add(key)
+        cut, self._cut = self._cut, False
+        result = self._known[key] = self._of(node, scope, depth + 1)
+        self._asked.remove(key)
+        if result == UNKNOWN and self._cut and depth:
+            del self._known[key]  # asked by itself, more may be known
+        self._cut |= cut
         return result
 
     def _of(self, node: Node, scope: Scope, depth: int) -> str:
