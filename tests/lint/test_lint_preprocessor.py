@@ -15,6 +15,9 @@ LIVING = {
         "#define DEBUG\n#ifdef DEBUG\na\n#endif\n#define VERBOSE 2\n#if VERBOSE\nb\n#endif\n"
     ),
     "a level below": "#if DEBUG < 1\na\n#endif\n#if VERBOSE == 0\nb\n#endif\n",
+    "what is built for another device": (
+        "#if !defined(ENABLE_CUDA) || !defined(ENABLE_HIP)\na\n#endif\n#ifndef USE_HIP\nb\n#endif\n"
+    ),
     "an #else without an #if": "a\n#else\nb\n#endif\n",
     "an #if without an end": "#if 0\na\nb\n",
 }
@@ -49,6 +52,10 @@ DEAD = {
     "all but the build that is measured": (
         "#ifndef NDEBUG\na\n#else\nb\n#endif\n#if !defined(_DEBUG)\nc\n#else\nd\n#endif\n",
         "#ifndef NDEBUG\n \n#else\nb\n#endif\n#if !defined(_DEBUG)\nc\n#else\n \n#endif\n",
+    ),
+    "what is built for no device": (
+        "#if !defined(LIB_ENABLE_CUDA) && !defined(LIB_ENABLE_HIP)\na\n#else\nb\n#endif\n",
+        "#if !defined(LIB_ENABLE_CUDA) && !defined(LIB_ENABLE_HIP)\n \n#else\nb\n#endif\n",
     ),
     "what the file switches off": (
         "#define CPU_DEBUG 0\n#if CPU_DEBUG\na\n#endif\n",

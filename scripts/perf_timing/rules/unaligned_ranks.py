@@ -95,6 +95,8 @@ def check(source: SourceFile) -> Iterator[Report]:
         timed = collective_steps(source, region)
         if region.carried or region.timer or _aligned_by_harness(source, region):
             continue
+        if programs.is_program(source, region):
+            continue
         if timed:
             apart = _apart(source, region) if _only(source, region, timed) else None
         else:
@@ -117,9 +119,7 @@ def _aligned_by_harness(source: SourceFile, region: Region) -> bool:
 
 def _never_aligned(source: SourceFile, region: Region, timed: list[Step]) -> bool:
     """Whether a benchmark of an operation of all ranks has no barrier and no collective at all."""
-    if not timed or not purpose.is_benchmark(source, region):
-        return False
-    return not programs.is_program(source, region) and not aligns(source)
+    return bool(timed) and purpose.is_benchmark(source, region) and not aligns(source)
 
 
 def _only(source: SourceFile, region: Region, timed: list[Step]) -> bool:

@@ -97,8 +97,8 @@ class Flow:
         return [step for step in self.steps(scope) if low < step.position <= high]
 
     def captured(self, step: Step) -> bool:
-        """Whether C++ code records a step into a graph, so that nothing is queued yet."""
-        if self.scopes.language != "cuda" or not self._captures:
+        """Whether a step is recorded into a graph, between two calls, so that nothing is queued."""
+        if not self._captures:
             return False
         places = (step.node, step.site)
         return any(begin < n.start < end for begin, end in self._captures for n in places)
@@ -106,15 +106,15 @@ class Flow:
     @cached_property
     def _captures(self) -> tuple[tuple[int, int], ...]:
         """From where to where a file captures its streams."""
-        if "EndCapture" not in self.scopes.tree.text:
+        if not any(end in self.scopes.tree.text for end in _CAPTURE_ENDS):
             return ()
         spans: list[tuple[int, int]] = []
         begin: Node | None = None
         for call in sorted(self.scopes.calls, key=lambda node: node.start):
             name = last_segment(callee_text(call))
-            if name.endswith("BeginCapture"):
+            if name.endswith(_CAPTURE_BEGINS):
                 begin = call
-            elif name.endswith("EndCapture") and begin is not None:
+            elif name.endswith(_CAPTURE_ENDS) and begin is not None:
                 if self.scopes.scope_of(call) is self.scopes.scope_of(begin):
                     spans.append((begin.end, call.start))
                 begin = None
@@ -271,7 +271,8 @@ class Flow:
     def _is_declined(self, step: Step, site: Node, helper: Scope) -> bool:
         """Whether a call says no to the branch of a function in which a step stands.
 
-        def run(x, sync=True): ...; if sync: torch.cuda.synchronize(), called as run(x, sync=False).
+        def run(x, sync=True): ...; if sync: torch.cuda.synchronize(), called as run(x, sync=False);
+        or the one of its else, if a call says yes.
         """
         if site.kind != "call" or self.scopes.language == "cuda" or "**" in site.text:
             return False
@@ -280,9 +281,9 @@ class Flow:
             if parent is helper.node:
                 break
             asked = _FLAG.fullmatch(parent.children[0].text) if parent.kind == "if" else None
-            if asked and asked[2] in helper.parameters and child.kind == "block":
-                said = self._said(asked[2], site, helper)
-                if said == ("True" if asked[1] else "False"):
+            if asked and asked[2] in helper.parameters and child.kind in ("block", "else"):
+                denied = "True" if bool(asked[1]) is (child.kind == "block") else "False"
+                if self._said(asked[2], site, helper) == denied:
                     return True
             child = parent
         return False
@@ -613,6 +614,8 @@ def _host_part(text: str) -> bool:
 
 # Before torch 0.5 the number in a tensor was read so: loss.data[0]
 _OLD_NUMBER = re.compile(r"[\w.]*(loss|err|cost|prec|acc)\w*\.data\[0\]", re.IGNORECASE)
+_CAPTURE_BEGINS = ("BeginCapture", "begin_capture", "capture_begin")
+_CAPTURE_ENDS = ("EndCapture", "end_capture", "capture_end")
 _FLAG = re.compile(r"(not\s+)?(\w+)")
 # What a condition denies: enabled and not torch.cuda.is_available()
 _DENIED = re.compile(r"\bnot\s+(?!in\b)[\w.]+(?:\([^()]*\))?")

@@ -2,9 +2,11 @@
 
 `for name, fn in cases.items():`, `for fn, label in [(a, "a"), (b, "b")]:`, `fn = cases[name]`: the
 members that the file shows, be they in a literal, appended, or stored under a key. Others may come
-from elsewhere; what is shown stands for them.
+from elsewhere; what is shown stands for them. In C++ these are the functions of a table whose rows
+have one each: `cases.push_back({"a", [&] { a<<<g, b>>>(x); }}); for (auto& c : cases) c.run();`.
 """
 
+import re
 from collections.abc import Iterator
 
 from perf_timing.lint.code.scopes import (
@@ -12,6 +14,7 @@ from perf_timing.lint.code.scopes import (
     Scopes,
     callee_text,
     last_segment,
+    loop_header,
     positional,
     squeeze,
 )
@@ -24,8 +27,57 @@ _SAME = frozenset({"tqdm", "trange", "track", "list", "tuple", "sorted", "revers
 
 
 def values(scopes: Scopes, name: Node, scope: Scope) -> list[Node]:
-    """The values that a name of Python has by a loop or a subscript; none if neither gives it."""
+    """The values that a name has by a loop or a subscript; none if neither gives it."""
+    if scopes.language == "cuda":
+        return list(_of_table(scopes, name, scope))[:_MOST]
     return list(dict.fromkeys(_values(scopes, name, scope, 0)))[:_MOST]
+
+
+# for (auto& row : table), for (const auto& [label, run] : table)
+_EACH_ROW = re.compile(
+    r"for\s*\(\s*(?:const\s+)?[\w:]+[\s*&]+(?:(\w+)|\[([\w\s,]*)\])\s*:\s*(\w+)\s*\)"
+)
+
+
+def _of_table(scopes: Scopes, name: Node, scope: Scope) -> Iterator[Node]:
+    """The functions that the rows of a table of C++ hold: row.run(), run(), table[i].run()."""
+    table = _table(name)
+    if not table:
+        return
+    rows = [row for _, value in scopes.assignments(table, scope) for row in value.children]
+    for added in ("push_back", "emplace_back"):
+        for call in scopes.calls_by_name.get(added, []):
+            if callee_text(call) == f"{table}.{added}":
+                given = positional(call)
+                rows += given if len(given) == 1 else [a.parent for a in given[:1] if a.parent]
+    held = [_callables(scopes, row) for row in rows]
+    if all(len(functions) == 1 for functions in held):
+        yield from (functions[0] for functions in held)
+
+
+def _table(name: Node) -> str:
+    """The variable whose rows a loop around a name goes through, or that is indexed there."""
+    found = re.match(r"(\w+)(\[)?", squeeze(name.text))
+    if found is None or found[2]:
+        return found[1] if found else ""
+    for parent in name.ancestors():
+        each = _EACH_ROW.match(loop_header(parent)) if parent.kind == "for" else None
+        if each and found[1] in (each[1] or each[2].replace(",", " ")).split():
+            return each[3]
+    return ""
+
+
+def _callables(scopes: Scopes, row: Node) -> list[Node]:
+    """The lambdas and functions of the file in a row of a table, or the row if it is one."""
+    parts = [row] if row.kind in ("lambda", "name") else row.children
+    if row.kind == "call":  # Case("a", run), std::make_pair("a", run)
+        parts = positional(row)
+    bare = [p.children[0] if p.kind == "unary" and p.children else p for p in parts]
+    return [p for p in bare if p.kind == "lambda" or _is_function(scopes, p)]
+
+
+def _is_function(scopes: Scopes, node: Node) -> bool:
+    return node.kind == "name" and squeeze(node.text) in scopes.functions
 
 
 def is_listed(name: Node) -> bool:

@@ -24,7 +24,11 @@ from perf_timing.lint.figures import reductions, series
 from perf_timing.lint.figures.quotients import factors, integer, is_product, named, whole_product
 
 # Over another time, a sum of times is a ratio of two totals.
-_TIME = re.compile(r"(?<!num_)(?<!n_)(time|elapsed|duration|seconds|sec)$", re.IGNORECASE)
+_TIME = re.compile(
+    r"(?<!num_)(?<!n_)(time|elapsed|duration|seconds|sec)$"
+    r"|(^|_)(time|elapsed|duration)_(?!steps?|iter|runs?|n$|num|count|points?|slices?|series)\w+$",
+    re.IGNORECASE,
+)
 _BATCH = re.compile(r"(^|[._])(batch_?size|bs|bsz|batch)$|batch_size\b", re.IGNORECASE)
 _SCALE = re.compile(r"(1000|1000000|60|3600)(\.0?)?[fF]?|1(\.0*)?[eE][-+]?\d+[fF]?|0?\.0*1[fF]?")
 

@@ -120,7 +120,7 @@ def _is_cpp_sweep(loop: Node, body: Node) -> bool:
         listed = squeeze(ranged[1])
         if listed.startswith("{") or _CONFIGURATIONS.search(listed):
             return True
-        return _is_listed(listed, loop)
+        return _is_listed(listed, loop) or _holds_functions(listed, loop)
     step = head.rpartition(";")[2]
     if _GROWS.search(step):
         return True
@@ -136,6 +136,13 @@ def _is_cpp_sweep(loop: Node, body: Node) -> bool:
     if _STEPS.search(begins[1] + head):
         return False
     return _is_shown_with(begins[1], body) or _configures(begins[1], body)
+
+
+def _holds_functions(listed: str, loop: Node) -> bool:
+    """Whether rows with a lambda each are added to what a loop of C++ goes through."""
+    call = rf"\b{re.escape(listed)}\s*\.\s*(?:push|emplace)_back\s*\("
+    added = call + r"[^;]{0,300}?\[[&=\w\s,]*\]\s*[({]"
+    return re.search(added, loop.tree.text) is not None
 
 
 def _configures(counter: str, body: Node) -> bool:

@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b([^\n]*)", re.MULTILINE)
 _QUICK = re.compile(
-    r"#[ \t]*(?:el)?if[ \t(]*(?:0|1|true|false)\b|#[ \t]*(?:el)?if\w*[^\n]*(?:DEBUG|VERBOSE)"
+    r"#[ \t]*(?:el)?if[ \t(]*(?:0|1|true|false)\b|#[ \t]*(?:el)?if\w*[^\n]*(?:DEBUG|VERBOSE|_HIP\b)"
 )
 _DEBUG = re.compile(
     r"(!?)\s*(?:defined\b[\s(]*)?(_*(?:N|[A-Z]+_)?(?:DEBUG|VERBOSE))_*\b\)?([^|&]*)$"
 )
 _FALSE = re.compile(r"\(*\s*(?:0|false)\s*\)*\s*(?:$|&&)")
 _TRUE = re.compile(r"\(*\s*(?:1|true)\s*\)*\s*(?:$|\|\|)")
+# What is built for no device at all: #if !defined(LIB_ENABLE_CUDA) && !defined(LIB_ENABLE_HIP).
+_NO_DEVICE = re.compile(
+    r"(?=.*_CUDA\b)(?=.*_HIP\b)!\s*defined\s*\(?\w+\)?(\s*&&\s*!\s*defined\s*\(?\w+\)?)*"
+)
 _COMMENT = re.compile(r"//.*|/\*.*?(?:\*/|$)")
 # What Jinja leaves out of the code that it makes of a template, which has {% ... %} as well.
 _REMARK_OF_TEMPLATE = re.compile(r"\{#.*?#\}", re.DOTALL)
@@ -103,6 +107,8 @@ def _value(word: str, condition: str, text: str) -> bool | None:
             return False
         if _TRUE.match(condition):
             return True
+    if word == "if" and _NO_DEVICE.fullmatch(condition):
+        return False
     found = _DEBUG.match(condition.lstrip("( "))
     if found is None or re.search(r"\b(TIM|PROF|BENCH|PERF)", condition):
         return None

@@ -525,10 +525,12 @@ class Values:
         inner = plain(found)
         if isinstance(inner, Quantity) and inner.kind in ("time", "rate") and label is not None:
             problem = self._contradiction(inner, label, source or target, _shown(target))
+            if problem is not None and source is not None and _renames(target, source):
+                problem = label = None
             if problem is not None:
                 frame.env[key] = Suspect(inner, problem)
                 return
-            if not inner.definite and inner.kind == label.kind:
+            if label is not None and not inner.definite and inner.kind == label.kind:
                 # Of the units that it may be in, the name says which; one that denies them all
                 # leaves the unit open.
                 fits = inner.says(label.exponent)
@@ -612,6 +614,20 @@ def _comparable(value: Quantity, label: Label) -> bool:
         return value.work in ("count", "")
     # The product of three dimensions counts operations, whether or not its name says so.
     return value.work == label.work or (label.work == "flops" and value.work == "count")
+
+
+def _renames(target: Node, source: Node) -> bool:
+    """Whether the unit in a name is none: the value is its own, converted; or it tells a variant.
+
+    total_ms = total_ms / 1000.0; t_s, t_m = run(model_s), run(model_m).
+    """
+    key = key_of(target)
+    ending = re.search(r"_[a-zA-Z]$", key)
+    return any(
+        key_of(n) == key or (ending is not None and last_segment(n.text).endswith(ending[0]))
+        for n in source.walk()
+        if n.kind in ("name", "attribute")
+    )
 
 
 def class_name_of(scope: Scope) -> str:

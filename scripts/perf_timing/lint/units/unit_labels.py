@@ -186,6 +186,9 @@ _RATE_TEXT = (
 _AFTER = re.compile(
     rf"\s*[\(\[]?\s*(?:(?P<rate>{_RATE_TEXT})|(?P<time>{_TIME_TEXT})(?![A-Za-z0-9_'-]))"
 )
+_PER_MANY = re.compile(
+    r"(?:\s*/\s*|\s+per\s+)(?:\d[\d,.]*\d|\d\s?[kKMBG]|thousand|million|billion)", re.IGNORECASE
+)
 _AFTER_CASELESS = re.compile(_AFTER.pattern, re.IGNORECASE)
 _END = r"\s*['\"]?\s*[:=]*\s*['\"]?\s*$"
 _BEFORE_RATE = re.compile(rf"(?P<rate>{_RATE_TEXT})[\)\]]?{_END}", re.IGNORECASE)
@@ -204,6 +207,8 @@ def label_after(text: str) -> Label | None:
     found = _AFTER.match(text) or _AFTER_CASELESS.match(text)
     if found is None:
         return None
+    if found["time"] and _PER_MANY.match(text, found.end()):
+        return None  # "sec / 1B samples": what it is per holds a factor
     return _time_label(found["time"]) if found["time"] else _rate_label(found)
 
 
