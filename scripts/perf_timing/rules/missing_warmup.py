@@ -487,6 +487,7 @@ def _prints_itself(source: SourceFile, region: Region, value: fates.Fate) -> boo
     return (
         bool(only and once and not region.sample_loops and sites)
         and all(map(loops_around, sites))
+        and not any(sweeps.all_sweep(loops_around(site)) for site in sites)
         and not any(map(_shows_turn(region, value), sites))
     )
 

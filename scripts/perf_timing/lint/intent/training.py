@@ -156,7 +156,7 @@ def windows(source: SourceFile, training: StepLoop) -> Iterator[Region]:
             enclosed = _since_before(source, region, training)
         elif region.scope is not training.scope:
             called = any(training.scope in step.helpers for step in region.steps)
-            enclosed = called and not programs.shown_in_hours(source, region)
+            enclosed = called
         elif region.carried:
             inside = loops_around(region.end)[:1] == [loop]
             enclosed = region.holds(loop) or (inside and conditions.rare(region.end, loop))
@@ -166,7 +166,9 @@ def windows(source: SourceFile, training: StepLoop) -> Iterator[Region]:
             # if step % 100 == 0: start = clock(), in a loop that looks at the clock elsewhere.
             restarted = inside and loop in loops_around(region.end) and _restarts(region, loop)
             enclosed = region.holds(loop) or from_a_step or restarted
-        if enclosed and not captions.means_first(source, region):
+        if not enclosed or captions.means_first(source, region):
+            continue
+        if not programs.shown_in_hours(source, region):
             yield region
 
 

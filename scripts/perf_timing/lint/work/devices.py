@@ -387,6 +387,10 @@ class Devices:
             return HOST
         if short == "to":
             return self._to(node, scope, depth)
+        if short == "type" and positional(node):
+            given = self.scopes.resolve(squeeze(positional(node)[0].text))
+            if re.fullmatch(r"torch\.\w+Tensor", given):
+                return HOST  # x.type(torch.LongTensor)
         if short in _NUMBERS or _RUNTIME_OF_ARRAYS.match(full):
             return HOST
         if _ARRAY_MODULES.match(full) and "(" not in full:  # no method of what it returns
