@@ -159,9 +159,8 @@ def _meant(source: SourceFile, region: Region) -> bool:
 
 def _cached(step: Step) -> bool:
     """Whether a condition (a cache look-up) or a cached function surrounds the call."""
-    for helper in step.helpers:
-        if any(re.search(r"cache", d.text) for d in helper.decorators):
-            return True
+    if any(helper.remembers for helper in step.helpers):
+        return True
     for parent in step.node.ancestors():
         if parent.kind in ("if", "elif", "else", "except"):
             return True

@@ -23,7 +23,7 @@ _TEST = {
 
 
 # Decorators with which a function runs once for what it is given.
-_REMEMBERS = re.compile(r"@(functools\.)?(lru_cache|cache)(\(.*\))?$")
+_REMEMBERS = re.compile(r"@(\w+\.)*(\w+_)?cached?(\(.*\))?$")
 
 
 class Scope:
@@ -98,7 +98,10 @@ class Scope:
 
     @cached_property
     def remembers(self) -> bool:
-        """Whether a function of Python runs once and then gives what it gave: @lru_cache."""
+        """Whether a function of Python runs once and then gives what it gave.
+
+        @lru_cache, @functools.cache, @disk_cache("kernels"), @cached.
+        """
         return any(_REMEMBERS.search(squeeze(d.text)) for d in self.decorators)
 
     @cached_property

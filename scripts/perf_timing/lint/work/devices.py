@@ -388,8 +388,8 @@ class Devices:
         if short == "to":
             return self._to(node, scope, depth)
         if short == "type" and positional(node):
-            given = self.scopes.resolve(squeeze(positional(node)[0].text))
-            if re.fullmatch(r"torch\.\w+Tensor", given):
+            kind = self.scopes.resolve(squeeze(positional(node)[0].text))
+            if re.fullmatch(r"torch\.\w+Tensor", kind):
                 return HOST  # x.type(torch.LongTensor)
         if short in _NUMBERS or _RUNTIME_OF_ARRAYS.match(full):
             return HOST
