@@ -301,6 +301,8 @@ def _reads_once(step: Step) -> bool:
 def _blocks(source: SourceFile, region: Region, step: Step) -> bool:
     if not _reads(step) or _has_come(source, step.node) or _drained(region.steps, step):
         return False
+    if step.node.kind == "call" and last_segment(callee_text(step.node)) in _COUNTS_ROWS:
+        return False
     if _meant_to_wait(step.node):
         return False
     if programs.passes_over_data(region) and re.search(
@@ -325,6 +327,10 @@ def _blocks(source: SourceFile, region: Region, step: Step) -> bool:
         (s.works or r.BLOCKING in s.roles) and region.inner_loops(s.site)[:1] == loops[:1]
         for s in region.steps
     ) or last_segment(callee_text(step.node)) in ("get", "asnumpy")
+
+
+# What looks at the data for the size of its result: where it is timed, that is part of the work.
+_COUNTS_ROWS = ("masked_select", "nonzero", "argwhere", "unique")
 
 
 def _meant_to_wait(read: Node) -> bool:

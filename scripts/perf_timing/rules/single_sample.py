@@ -295,7 +295,7 @@ def _applies(source: SourceFile, region: Region) -> bool:
         return False
     if _adds_up(source, region) or purpose.profiles(source, region):
         return False
-    if purpose.is_shown_once(region):
+    if purpose.is_shown_once(region) or _is_handed_out(source, region):
         return False
     told = _is_compared(source, region) or bool(region.sample_loops)
     told = told or _is_side_by_side(source, region)
@@ -306,6 +306,17 @@ def _applies(source: SourceFile, region: Region) -> bool:
 
 
 _FORWARD = re.compile(r"forward(_(?!bench|time|pass)\w+)?")
+
+
+def _is_handed_out(source: SourceFile, region: Region) -> bool:
+    """Whether what measures any function returns its time to other files alone, who may repeat it.
+
+    def measure_time(func): ...; return time.time() - start, which nothing in the file calls.
+    """
+    value, scope = fates.fate(source, region), region.scope
+    told = value.printed or value.shown or not value.returned
+    given = all(r.OPAQUE in s.roles for s in workload.works(region))
+    return given and not told and bool(scope.name) and not source.scopes.call_sites(scope)
 
 
 def _runs_through(region: Region) -> bool:

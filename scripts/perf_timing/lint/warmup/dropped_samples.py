@@ -42,6 +42,8 @@ def drops_samples(source: SourceFile, region: Region) -> bool:
         return True
     if leaves_first_out(source, region):
         return True
+    if _cuts_events(source, region):
+        return True
     scope = source.scopes.scope_of(region.delta)
     for name in value.lists:
         applied = reductions.reducers(source, name, scope)
@@ -68,6 +70,14 @@ def _cut(source: SourceFile, region: Region, name: str, applied: Iterable[str]) 
     found = list(re.finditer(cuts, source.tree.text))
     shown = [c for c in found if c[1] and loop and loop.start <= c.start() < loop.end]
     return len(shown) < len(found) or ("slice" in applied and not shown)
+
+
+def _cuts_events(source: SourceFile, region: Region) -> bool:
+    """Whether the first events are left out: zip(starts[warmup:], ends[warmup:])."""
+    if region.kind != "event" or region.start.kind != "call" or source.language != "python":
+        return False
+    held = re.match(r"([\w.]+)\[", squeeze(callee_text(region.start)))
+    return held is not None and _cuts(region.scope, held[1])
 
 
 def _dropped_in_helper(source: SourceFile, name: str, scope: Scope) -> bool:
