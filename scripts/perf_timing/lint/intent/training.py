@@ -155,8 +155,7 @@ def windows(source: SourceFile, training: StepLoop) -> Iterator[Region]:
         if region.cumulative:
             enclosed = _since_before(source, region, training)
         elif region.scope is not training.scope:
-            called = any(training.scope in step.helpers for step in region.steps)
-            enclosed = called
+            enclosed = any(training.scope in step.helpers for step in region.steps)
         elif region.carried:
             inside = loops_around(region.end)[:1] == [loop]
             enclosed = region.holds(loop) or (inside and conditions.rare(region.end, loop))

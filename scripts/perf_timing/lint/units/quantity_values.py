@@ -623,11 +623,12 @@ def _renames(target: Node, source: Node) -> bool:
     """
     key = key_of(target)
     ending = re.search(r"_[a-zA-Z]$", key)
-    return any(
-        key_of(n) == key or (ending is not None and last_segment(n.text).endswith(ending[0]))
-        for n in source.walk()
-        if n.kind in ("name", "attribute")
-    )
+    names = [n for n in source.walk() if n.kind in ("name", "attribute")]
+    given = [
+        last_segment(n.text) for n in names if n.parent is not None and n.parent.kind == "args"
+    ]
+    variant = ending is not None and any(name.endswith(ending[0]) for name in given)
+    return variant or any(key_of(n) == key for n in names)
 
 
 def class_name_of(scope: Scope) -> str:
