@@ -61,8 +61,7 @@ class CppLibraryCalls:
 
     def asks_size(self, node: Node) -> bool:
         """Whether a call of CUB asks how much memory it needs: it is given none, and no work."""
-        given = positional(node)
-        name = base_name(given[0].text) if given else ""
+        name = base_name(_first_text(node))
         if name in ("nullptr", "NULL", "0"):
             return True
         scope = self._scopes.scope_of(node)
@@ -83,6 +82,7 @@ class CppLibraryCalls:
 
 
 def _first_text(call: Node) -> str:
+    """The first argument of a call, or ""."""
     given = positional(call)
     return given[0].text if given else ""
 
@@ -92,8 +92,7 @@ def _thrust(call: Call) -> set[str]:
     name = re.sub(r"<.*", "", call.callee)
     if words.CPP_THRUST_TOOLS.search(name):
         return set()
-    given = positional(call.node)
-    lazy = bool(given) and "par_nosync" in given[0].text
+    lazy = "par_nosync" in _first_text(call.node)
     return {WORK} if lazy and not words.CPP_THRUST_VALUE.search(name) else {BLOCKING}
 
 
